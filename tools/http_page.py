@@ -15,7 +15,7 @@ _PHRASES = {"200": "done", "201": "made"}
 def described() -> dict[str, Any]:
     """The interface as the server describes it."""
     from sedml.service import kits
-    from sedml.service.server.http import make_app
+    from sedml.service.server.http import App
     from sedml.service.server.node import open_node
     from sedml.service.server.settings import load_settings
 
@@ -25,7 +25,7 @@ def described() -> dict[str, Any]:
         kit = kits.ServerKit.load(place / "s0")
         node = open_node(kit, load_settings(kit))
         try:
-            return make_app(node).openapi
+            return App(node).openapi
         finally:
             node.close()
 

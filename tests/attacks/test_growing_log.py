@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from sedml.service.kits import ClientKit, new_token, token_hash
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.http.limits import Limits
 from sedml.service.server.storage import log_rows
 from support.http_drive import ask_raw, pieces
@@ -29,7 +29,7 @@ def node(deployed):
 
 
 def test_a_teacher_that_changes_its_limit_all_the_time_is_made_to_wait(node, kits):
-    app, before = make_app(node), entries(node)
+    app, before = App(node), entries(node)
     headers = {
         "Authorization": f"Bearer {ClientKit.load(kits / 'teacher-001').servers['s0'].token}",
         "Content-Type": "application/json",
@@ -44,7 +44,7 @@ def test_a_teacher_that_changes_its_limit_all_the_time_is_made_to_wait(node, kit
 
 
 def test_an_account_that_replaces_its_token_all_the_time_is_made_to_wait(node, kits):
-    app, before = make_app(node), entries(node)
+    app, before = App(node), entries(node)
     token = ClientKit.load(kits / "teacher-002").servers["s0"].token
     found = []
     for _ in range(60):
@@ -59,7 +59,7 @@ def test_an_account_that_replaces_its_token_all_the_time_is_made_to_wait(node, k
 
 
 def test_strangers_of_many_addresses_add_few_entries_together(node):
-    app, before = make_app(node), entries(node)
+    app, before = App(node), entries(node)
     for number in range(300):
         host = f"2001:db8:0:{number:x}::1"
         assert ask_raw(app, "GET", "/v1/jobs", {"Authorization": "Bearer sedml_guess"}, host=host).status == 401

@@ -4,14 +4,14 @@ import random
 
 import numpy as np
 
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from support.deployment import closed_job
 
 
 def test_the_servers_take_terms_public_data_and_ballots_and_nothing_else_about_a_job(deployed):
     sent = {
         f"{route.method} {route.path}"
-        for route in make_app(deployed.nodes[0]).routes
+        for route in App(deployed.nodes[0]).routes
         if route.method != "GET" and "/jobs" in route.path
     }
     job = "/v1/jobs/{job}"

@@ -18,7 +18,7 @@ import pytest
 from sedml.service.kits import token_hash
 from sedml.service.messages import CohortStatus
 from sedml.service.server.access import Caller
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.ops import accounts, health
 from sedml.service.server_messages import Enrolment
@@ -110,7 +110,7 @@ def live(folder: Path, votes: np.ndarray) -> World:
 
 def everything_told(node) -> dict[str, tuple[int | None, dict[str, str], bytes]]:
     """What the teacher gets from a server for every request that there is."""
-    app, told = make_app(node), {}
+    app, told = App(node), {}
     headers = {"Authorization": f"Bearer {TOKEN}", "Sedml-Ballot": "1" * 64}
     for route in app.routes:
         path = route.path.format(job=TERMS.id, block=0, name=SPY.name)

@@ -12,7 +12,7 @@ import json
 import numpy as np
 
 from sedml.service.server.access import Caller
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App
 from sedml.service.server.run import block_work
 from sedml.service.terms import task_of
 from support.deployment import Deployment, closed_job, deployment, fetch_labels, status
@@ -33,7 +33,7 @@ def votes_for(answered: int) -> dict[str, np.ndarray]:
 
 def answers(made: Deployment, job: str, role: int, patch) -> dict[tuple[str, str], int]:
     """Sizes of what a server answers, head and body, by who asked for what."""
-    app, sizes = make_app(made.nodes[role]), {}
+    app, sizes = App(made.nodes[role]), {}
     for caller in CALLERS:
         patch.setattr(
             "sedml.service.server.ops.accounts.authenticate_all", lambda _, shown, caller=caller: [caller] * len(shown)

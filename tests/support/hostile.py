@@ -14,7 +14,7 @@ import structlog
 
 from sedml.service.kits import ClientKit, ServerKit
 from sedml.service.server.access import Caller
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.jobs import lifecycle, public_data
 from sedml.service.server.node import Node, open_node
 from sedml.service.server.settings import load_settings
@@ -43,7 +43,7 @@ def hostile_requests(node: Node, closed: bool, *, examples: int, seed: int | Non
         lifecycle.close(node, REQUESTER, terms.id)
     names = ("teacher-001", "teacher-002", "requester-1", "requester-2", f"operator-{node.kit.name}")
     callers = [ClientKit.load(node.kit.folder.parent / name).servers[node.kit.name].token for name in names]
-    app = make_app(node)
+    app = App(node)
     return check_api(app, callers, examples=examples, seed=seed, job=terms.id, block=0, name="teacher-009")
 
 

@@ -24,7 +24,7 @@ from sedml.service.kits import token_hash
 from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.http.limits import Limits
 from sedml.service.server.jobs import lifecycle, listing, public_data
 from sedml.service.server.jobs.records import find
@@ -54,7 +54,7 @@ class RealServer(Wire):
     """One server: how clients reach it, and what a test does to it or asks of it without them."""
 
     def __init__(self, site: Site, deployed: RealDeployment) -> None:
-        super().__init__(site.kit.name, make_app(site.node))
+        super().__init__(site.kit.name, App(site.node))
         self.node: Node = site.node
         self._deployed = deployed
 

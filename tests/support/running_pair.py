@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sedml.service.kits import Address, ServerKit
 from sedml.service.kits.server_kit import server_text
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.node import Node, open_node
 from sedml.service.server.run.runner import Runner
 from sedml.service.server.settings import load_settings
@@ -35,6 +35,6 @@ def running_pair(kits: Path, data: Path) -> Iterator[list[Node]]:
             stack.callback(node.close)
             nodes.append(node)
             runner = Runner(node)
-            stack.enter_context(in_background(node, make_app(node), on_start=runner.start, on_stop=runner.stop))
+            stack.enter_context(in_background(node, App(node), on_start=runner.start, on_stop=runner.stop))
         until(lambda: all(node.peer.heard for node in nodes), "both have heard of each other")
         yield nodes

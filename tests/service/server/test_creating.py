@@ -18,7 +18,7 @@ from sedml.errors import RateLimitedError, TaskError
 from sedml.privacy import noise
 from sedml.service.kits import ServerKit, token_hash
 from sedml.service.server.access import Caller
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.ops import accounts
 from sedml.service.server_messages import Enrolment
@@ -57,7 +57,7 @@ def app(tmp_path_factory):
     with opened(tmp_path_factory.mktemp("creating"), **limits) as node:
         enrolment = Enrolment(role="requester", token_hash=token_hash(TOKEN))
         accounts.enrol(node, Caller("operator-s0", "operator"), REQUESTER.name, enrolment)
-        yield make_app(node)
+        yield App(node)
 
 
 def put(app, document):

@@ -11,7 +11,7 @@ import pytest
 
 from sedml.protocol.task import Task
 from sedml.service.server.access import Caller
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.link.greeting import greet
 from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.ops import health
@@ -64,7 +64,7 @@ def test_a_greeting_finds_the_delay_whoever_is_ahead_and_everybody_may_know(depl
         assert node.link_delay.seconds == pytest.approx(delay)
         info = health.info(node, Caller("teacher-001", "teacher"))
         assert info.link_delay_ms == pytest.approx(1e3 * delay)
-        assert f"\nsedml_link_delay_seconds {node.link_delay.seconds}" in make_app(node).web.metrics.text().decode()
+        assert f"\nsedml_link_delay_seconds {node.link_delay.seconds}" in App(node).web.metrics.text().decode()
 
 
 def test_nothing_is_known_at_first(deployed):

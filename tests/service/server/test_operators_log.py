@@ -15,7 +15,7 @@ import structlog
 from sedml.errors import InputError, StoreError
 from sedml.service.kits import ServerKit, provision, renew_certificate
 from sedml.service.kits.inspection import expiries
-from sedml.service.server.http import HttpsServer, make_app
+from sedml.service.server.http import App, HttpsServer
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.link.calls import Host
 from sedml.service.server.link.ports import cannot_listen
@@ -123,7 +123,7 @@ def test_the_metrics_say_until_when_certificates_are_good(tmp_path):
     kit = ServerKit.load(tmp_path / "kits" / "s0")
     node = open_node(kit, load_settings(kit))
     try:
-        text = make_app(node).web.metrics.text().decode()
+        text = App(node).web.metrics.text().decode()
     finally:
         node.close()
     ends = expiries(kit.credentials)
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_named_with_the_setting_that_changes_it(deployed
         assert f"for S1 on 127.0.0.1:{port}: another program" in caught.value.what
         assert "`link_port` in server.toml, or SEDML_SERVER__LINK_PORT" in caught.value.do
         with pytest.raises(InputError) as caught:
-            HttpsServer(node, make_app(node))
+            HttpsServer(node, App(node))
         assert f"for clients on 127.0.0.1:{port}: another program" in caught.value.what
         assert "`sedml serve --port`, `port` in server.toml, or SEDML_SERVER__PORT" in caught.value.do
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 import structlog
 
-from sedml.service.server.http import make_app
+from sedml.service.server.http import App
 from sedml.service.server.link.greeting import NO_JOB
 from sedml.service.server.ops import health
 from sedml.service.server.run import runner
@@ -58,7 +58,7 @@ def test_a_clock_that_is_set_changes_nothing(deployed):
 def test_the_metrics_say_the_same(deployed):
     deployed.greet()
     deployed.later(seconds=7)
-    text = make_app(deployed.nodes[0]).web.metrics.text().decode()
+    text = App(deployed.nodes[0]).web.metrics.text().decode()
     assert "\nsedml_peer_seen_seconds 7.0\n" in text
 
 

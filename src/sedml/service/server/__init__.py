@@ -88,7 +88,7 @@ def _serve_one(
     kit: ServerKit, settings: Settings, bound: socket.socket | None, started: Callable[[int, int | None], None]
 ) -> None:
     from sedml.mpc.malloc import keep_freed_memory
-    from sedml.service.server.http import make_app
+    from sedml.service.server.http import App
     from sedml.service.server.http.serving import HttpsServer
     from sedml.service.server.node import open_node
     from sedml.service.server.ops.leadership import Leadership
@@ -105,7 +105,7 @@ def _serve_one(
             work.start()
             started(server.port, work.link_port if isinstance(work, Runner) else None)
 
-        server = HttpsServer(node, make_app(node), on_start=start, on_stop=work.stop, on_reload=node.renew, bound=bound)
+        server = HttpsServer(node, App(node), on_start=start, on_stop=work.stop, on_reload=node.renew, bound=bound)
         # What is here now stays: to look through it again and again for what can go takes a tenth of the time.
         gc.collect()
         gc.freeze()

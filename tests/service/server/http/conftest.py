@@ -10,7 +10,7 @@ import structlog
 from starlette.testclient import TestClient
 
 from sedml.service.server.http import guard
-from sedml.service.server.http.app import App, make_app
+from sedml.service.server.http.app import App
 from support.http_fake import FakeCore, settings
 
 
@@ -23,7 +23,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> FakeCore:
 
 @pytest.fixture
 def app(core: FakeCore, tmp_path: Path) -> App:
-    return make_app(core.node(settings(tmp_path)))
+    return App(core.node(settings(tmp_path)))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, StoreError
 from sedml.service.server.http import bodies, guard
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App
 from sedml.service.server.http.limits import Room
 from sedml.service.terms import Terms
 from support.http_drive import GONE, SILENCE, ask_raw, pieces
@@ -36,7 +36,7 @@ def job(core):
 @pytest.fixture
 def hasty(core, tmp_path):
     """A server with very little patience."""
-    return make_app(core.node(settings(tmp_path, body_timeout=0.05)))
+    return App(core.node(settings(tmp_path, body_timeout=0.05)))
 
 
 def put_ballot(app, messages, length=None):

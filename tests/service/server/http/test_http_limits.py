@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import StoreError
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App
 from sedml.service.server.http.limits import Buckets, Processor
 from sedml.service.server.link.unidentified import source_of
 from support.http_drive import ask_raw
@@ -35,7 +35,7 @@ def busy(core, tmp_path, clock):
     config = settings(
         tmp_path, processor_share=0.5, processor_burst=2, anonymous_rate_per_second=1, anonymous_rate_burst=3
     )
-    app = make_app(core.node(config))
+    app = App(core.node(config))
     limits = app.web.limits
     for buckets in (limits.processor, limits.addresses, limits.audited):
         buckets.clock = clock
@@ -131,7 +131,7 @@ def test_nobody_gets_more_than_burst_and_share(costs, share, burst):
 
 
 def test_an_account_has_so_many_requests_under_way(core, tmp_path):
-    app = make_app(core.node(settings(tmp_path, max_requests_per_account=2)))
+    app = App(core.node(settings(tmp_path, max_requests_per_account=2)))
     places = app.web.limits.requests
     for path, status in (("/v1/jobs", 200), ("/v1/accounts", 403), (f"/v1/jobs/{JOB}", 404)):
         for _ in range(3):
@@ -192,7 +192,7 @@ def test_refused_tokens_go_into_the_log(busy, core):
 
 
 def test_a_flood_does_not_fill_the_log(core, tmp_path, clock):
-    app = make_app(core.node(settings(tmp_path)))
+    app = App(core.node(settings(tmp_path)))
     app.web.limits.audited.clock = clock
     core.terms[JOB] = TERMS
     for _ in range(60):

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sedml.errors import StoreError
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App
 from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer, settings, token
 
 
@@ -89,7 +89,7 @@ def test_log_lines(used, log):
 
 
 def test_two_servers_in_one_process_do_not_mix(core, tmp_path):
-    one, two = (make_app(core.node(settings(tmp_path))).web.metrics for _ in range(2))
+    one, two = (App(core.node(settings(tmp_path))).web.metrics for _ in range(2))
     one.count("/v1/jobs", "GET", 200, 0.1, 10, None)
     assert b'route="/v1/jobs"' in one.text()
     assert b'route="/v1/jobs"' not in two.text()

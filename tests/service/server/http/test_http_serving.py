@@ -25,7 +25,7 @@ from sedml.mpc.certificates import Credentials, issue_certificate, make_authorit
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access
 from sedml.service.messages import Receipt
-from sedml.service.server.http import guard, make_app, serving, timeouts
+from sedml.service.server.http import App, guard, serving, timeouts
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.listener import affordable, bind, open_listener
 from support.background_server import in_background
@@ -48,7 +48,7 @@ class Deployment:
     def __init__(self, core, folder, credentials, **changes):
         kit = {"folder": folder, "credentials": credentials}
         self.node = core.node(settings(folder / "data", **changes), **kit)
-        self.app = make_app(self.node)
+        self.app = App(self.node)
         self.connections = self.app.web.connections
         self.context = trusting(credentials.authority)
         self.server = None
@@ -540,7 +540,7 @@ import pytest
 sys.path.insert(0, sys.argv[1])
 from support.http_fake import FakeCore, settings
 from sedml.mpc.certificates import Credentials
-from sedml.service.server.http import HttpsServer, make_app
+from sedml.service.server.http import App, HttpsServer
 folder = Path(sys.argv[2])
 core = FakeCore()
 core.install(pytest.MonkeyPatch())
@@ -548,7 +548,7 @@ credentials = Credentials.load(folder / "server.pem", folder / "server.key", fol
 node = core.node(settings(folder / "data"), folder=folder, credentials=credentials)
 HttpsServer(
     node,
-    make_app(node),
+    App(node),
     on_start=lambda: print("started", flush=True),
     on_stop=lambda: print("stopped", flush=True),
     on_reload=lambda _: print("reloaded", flush=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App
 from sedml.service.server.http.serving import HttpsServer
 
-__all__ = ["HttpsServer", "make_app"]
+__all__ = ["App", "HttpsServer"]

@@ -39,8 +39,3 @@ class App:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await routes.answer(self.routes, Request(scope, receive, send))
         await response(scope, receive, send)
-
-
-def make_app(node: Node) -> App:
-    """The interface of a server."""
-    return App(node)
