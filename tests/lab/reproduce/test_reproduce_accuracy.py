@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper.two_noise_task import Task
-from sedml.lab.paper.two_noises import paper_epsilon
+from sedml.lab.paper.two_noises import paper_epsilon, sigma_by_theorem
 from sedml.lab.reproduce.accuracy import accuracy, threshold
-from sedml.lab.reproduce.labelling import Point, Terms, sigma_by_theorem
+from sedml.lab.reproduce.labelling import Point, Terms
 from sedml.lab.reproduce.students import StudentRow
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 

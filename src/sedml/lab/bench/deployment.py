@@ -58,7 +58,6 @@ class DeploymentReport:
     classes: int
     epsilon: float
     sigma: float
-    create_seconds: float
     prepared: bool
     """Whether ballots were cast before the clock started, and sent over connections kept open."""
     vote_seconds: float
@@ -107,7 +106,6 @@ def bench_deployment(
             requester = Requester(kits / "requester-1")
             requester.jobs()  # waits until both answer
             idle = memory(processes, resident_mb)
-            start = perf_counter()
             job = requester.create(
                 folder / "public.npz",
                 classes=classes,
@@ -117,7 +115,6 @@ def bench_deployment(
                 min_teachers=teachers,
                 deadline="1d",
             )
-            created = perf_counter()
             voters = sorted(kits.glob("teacher-*"))
             before = _cpu(processes)
             if prepared:
@@ -139,7 +136,6 @@ def bench_deployment(
         classes=classes,
         epsilon=epsilon,
         sigma=result.task.sigma,
-        create_seconds=created - start,
         prepared=prepared,
         vote_seconds=sent.seconds,
         votes_per_second=sent.per_second,

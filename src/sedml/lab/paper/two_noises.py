@@ -21,3 +21,12 @@ def paper_epsilon(sigma1: float, sigma2: float, delta: float, queries: int = 1) 
     times = whole(queries)
     rho = times * (4.5 * inverse_square(sigma1) + inverse_square(sigma2)) if times else 0.0
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))
+
+
+def sigma_by_theorem(epsilon: float, delta: float) -> float:
+    """The sigma1 = sigma2 at which the paper's theorem says `epsilon` for one query.
+
+    With both equal its RDP is rho = 5.5 / sigma² and epsilon = rho + 2√(rho log 1/delta), so √rho solves a quadratic.
+    """
+    log = math.log(1.0 / delta)
+    return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))

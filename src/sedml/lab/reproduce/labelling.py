@@ -4,7 +4,6 @@ are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from sedml.lab.paper.check_and_label_noise import fresh_noise
 from sedml.lab.paper.lab_run import Run, counts_loaders, run, vote_loaders
 from sedml.lab.paper.two_noise_ideal import ideal_labels
 from sedml.lab.paper.two_noise_task import Task, VoteForm
-from sedml.lab.paper.two_noises import paper_epsilon
+from sedml.lab.paper.two_noises import paper_epsilon, sigma_by_theorem
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
@@ -97,15 +96,6 @@ def svhn_point(histograms: Histograms, name: str, terms: Terms) -> Point:
     task = _task("svhn", terms, counts.shape[1], "counts")
     done = run(task, counts_loaders(task, counts))
     return Point(name, "svhn", terms, task, _lines(done, counts), histograms.truth, done.is_ideal(counts))
-
-
-def sigma_by_theorem(epsilon: float, delta: float) -> float:
-    """The sigma1 = sigma2 at which the paper's theorem says `epsilon` for one query.
-
-    With both equal its RDP is rho = 5.5 / sigma² and epsilon = rho + 2√(rho log 1/delta), so √rho solves a quadratic.
-    """
-    log = math.log(1.0 / delta)
-    return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
 
 
 def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> Task:
