@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sedml.cli.output import handling
+from sedml.extras import require_libraries
 
 
 def console(
@@ -20,6 +25,9 @@ def console(
 
     Example: sedml console --kit kits/requester-1
     """
-    from sedml.console import serve
+    require_libraries("starlette", "uvicorn")
+    from sedml.console.listening import listen
 
-    serve(kit, port, opened=open_)
+    # From here on SIGTERM ends the console as Ctrl-C does: well, and with the files that were sent to it deleted.
+    with handling(signal.default_int_handler, "SIGTERM"), suppress(KeyboardInterrupt):
+        listen(kit, port, opened=open_)

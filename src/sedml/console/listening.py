@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from html import escape
 from pathlib import Path
 
@@ -25,8 +24,8 @@ _FAREWELL = 2  # seconds that requests have to finish once the console is told t
 
 
 def listen(folder: Path, port: int, *, opened: bool) -> None:
-    """Serve the console of a kit until SIGINT or SIGTERM."""
-    with _stopped_in_order(), opened_session(folder) as session, _listener(port) as listener:
+    """Serve the console of a kit until it is interrupted."""
+    with opened_session(folder) as session, _listener(port) as listener:
         admission = Admission(listener.getsockname()[1])
         app = make_app(session, admission)
         config = uvicorn.Config(
@@ -73,17 +72,6 @@ def _listener(port: int) -> Iterator[socket.socket]:
             raise InputError(what, "Use another --port, or 0 for any that is free.") from None
         listener.listen()
         yield listener
-
-
-@contextmanager
-def _stopped_in_order() -> Iterator[None]:
-    """From here on SIGTERM ends the console as Ctrl-C does: well, and with the files that were sent to it deleted."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with suppress(KeyboardInterrupt):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _announce(session: Session, admission: Admission) -> None:
