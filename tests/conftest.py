@@ -84,7 +84,7 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def credentials():
-    from sedml.mpc.channel import throwaway_credentials
+    from sedml.mpc.certificates import throwaway_credentials
 
     return throwaway_credentials()
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import ChannelError
-from sedml.mpc.certificates import Credentials
-from sedml.mpc.channel import connect, issue_certificate, make_authority
+from sedml.mpc.certificates import Credentials, issue_certificate, make_authority
+from sedml.mpc.channel import connect
 from sedml.service.terms import Terms
 from support.deployment import terms_for
 from support.flood import Flood, client_hello

@@ -13,18 +13,8 @@ from typing import Any
 
 import pytest
 
-from sedml.mpc.channel import (
-    Authority,
-    Channel,
-    Credentials,
-    MemoryChannel,
-    accept,
-    client_context,
-    connect,
-    issue_certificate,
-    listen,
-    make_authority,
-)
+from sedml.mpc.certificates import Authority, Credentials, client_context, issue_certificate, make_authority
+from sedml.mpc.channel import Channel, MemoryChannel, accept, connect, listen
 from sedml.mpc.channel.memory import Mailbox
 
 TASK = bytes(range(16))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from sedml.errors import FileFormatError, InputError
-from sedml.mpc.channel import (
+from sedml.mpc.certificates import (
     Credentials,
     client_context,
     issue_certificate,

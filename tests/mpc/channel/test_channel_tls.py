@@ -19,16 +19,8 @@ from sedml.errors import (
     PeerIdentityError,
     PeerTimeoutError,
 )
-from sedml.mpc.channel import (
-    Credentials,
-    accept,
-    client_context,
-    connect,
-    issue_certificate,
-    listen,
-    make_authority,
-    tls,
-)
+from sedml.mpc.certificates import Credentials, client_context, issue_certificate, make_authority
+from sedml.mpc.channel import accept, connect, listen, tls
 from sedml.mpc.channel.frame import HEADER_SIZE
 
 WITHIN = 120.0

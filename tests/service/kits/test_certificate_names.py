@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import InputError, KitError, PeerIdentityError, ServerIdentityError
-from sedml.mpc.certificates import host_names, issue_certificate
-from sedml.mpc.channel import Authority, connect, make_authority
+from sedml.mpc.certificates import Authority, host_names, issue_certificate, make_authority
+from sedml.mpc.channel import connect
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access, ServerKit, provision, renew_certificate
 from sedml.service.server_messages import Health

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from sedml.errors import InputError, KitError
-from sedml.mpc.channel import make_authority
+from sedml.mpc.certificates import make_authority
 from sedml.service.kits import ServerKit, read_revoked, renew_certificate
 from sedml.service.kits.inspection import expiries
 

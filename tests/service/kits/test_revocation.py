@@ -13,7 +13,8 @@ import stamina
 from cryptography import x509
 
 from sedml.errors import ChannelError, KitError, PeerIdentityError, ServerIdentityError, UnreachableError
-from sedml.mpc.channel import Authority, accept, connect, listen, make_authority
+from sedml.mpc.certificates import Authority, make_authority
+from sedml.mpc.channel import accept, connect, listen
 from sedml.mpc.revocation import list_number, revoke
 from sedml.service.client.connection import opened
 from sedml.service.kits import REVOKED, Access, ClientKit, ServerKit, keep_revoked, renew_certificate

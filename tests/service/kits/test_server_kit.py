@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from sedml.errors import KitError
-from sedml.mpc.channel import make_authority
+from sedml.mpc.certificates import make_authority
 from sedml.service.kits import ServerKit, authority_fingerprint, check_private, provision
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.inspection import expiries

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sedml.errors import ChannelError, InputError, MissingExtraError, PeerIdentityError, WorkerGoneError
-from sedml.mpc.channel import dial, throwaway_credentials
+from sedml.mpc.certificates import throwaway_credentials
+from sedml.mpc.channel import dial
 from sedml.protocol import task as task_module
 from sedml.service.server.live.worker_connections import opening_of
 from sedml.service.server.run import blocks, blocks_on_workers, pacing, ray_workers

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sedml.mpc.channel import connect, listen, throwaway_credentials
+from sedml.mpc.certificates import throwaway_credentials
+from sedml.mpc.channel import connect, listen
 from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.live.worker_connections import MAGIC, OPENING, WorkerConnections, opening_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sedml.errors import CheatingError, WorkerGoneError
-from sedml.mpc.channel import throwaway_credentials
+from sedml.mpc.certificates import throwaway_credentials
 from sedml.protocol import task as task_module
 from sedml.protocol.task import EXTRA_ATTEMPTS
 from sedml.service.server.run import block_worker, blocks, blocks_on_workers, pacing, repetition, worker_pool

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.mpc.certificates import Credentials, throwaway_credentials
+from sedml.mpc.channel import Channel, accept, connect, listen, memory_pair
 from sedml.mpc.malloc import keep_freed_memory
 
 T = TypeVar("T")

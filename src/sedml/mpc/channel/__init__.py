@@ -5,15 +5,6 @@ common, `base` the interface, `memory` and `tls` the two transports, `lanes` run
 joins them.
 """
 
-from sedml.mpc.certificates import (
-    Authority,
-    Credentials,
-    client_context,
-    issue_certificate,
-    make_authority,
-    server_context,
-    throwaway_credentials,
-)
 from sedml.mpc.channel.base import Channel, PhaseCost, Traffic
 from sedml.mpc.channel.connect import accept, admit, connect, dial, listen, receive, secure, take_over
 from sedml.mpc.channel.lanes import run_in_lanes
@@ -21,26 +12,19 @@ from sedml.mpc.channel.memory import MemoryChannel, memory_pair
 from sedml.mpc.channel.tls import TlsChannel
 
 __all__ = [
-    "Authority",
     "Channel",
-    "Credentials",
     "MemoryChannel",
     "PhaseCost",
     "TlsChannel",
     "Traffic",
     "accept",
     "admit",
-    "client_context",
     "connect",
     "dial",
-    "issue_certificate",
     "listen",
-    "make_authority",
     "memory_pair",
     "receive",
     "run_in_lanes",
     "secure",
-    "server_context",
     "take_over",
-    "throwaway_credentials",
 ]

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import sedml
 from sedml.database import Database
 from sedml.errors import KitError, SedmlError, StoreError
-from sedml.mpc.channel import Credentials
+from sedml.mpc.certificates import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.release import kernel_hash, release_hash
 from sedml.service.kits import ServerKit

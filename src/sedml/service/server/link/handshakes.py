@@ -20,8 +20,8 @@ from typing import cast
 import structlog
 
 from sedml.errors import ChannelError
-from sedml.mpc.certificates import PROTOCOL
-from sedml.mpc.channel import Credentials, admit, receive
+from sedml.mpc.certificates import PROTOCOL, Credentials
+from sedml.mpc.channel import admit, receive
 from sedml.service.server.link.unidentified import Unidentified, source_of
 from sedml.service.server.live.worker_connections import MAGIC, OPENING
 

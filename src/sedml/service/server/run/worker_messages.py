@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
-from sedml.mpc.channel import Credentials, PhaseCost
+from sedml.mpc.certificates import Credentials
+from sedml.mpc.channel import PhaseCost
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block, Task
 
