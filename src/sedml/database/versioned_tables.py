@@ -22,7 +22,7 @@ class Schema:
     """What repeating a call that failed does."""
     restore: str
     """What to do about a damaged database."""
-    older: str = "Use the release of sedml that wrote it."
+    older: str
     """What to do about a version that no migration leads on from."""
     migrations: Mapping[int, Callable[[sa.Connection], None]] = field(default_factory=dict)
     """The change from version n to n + 1."""

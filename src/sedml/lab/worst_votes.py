@@ -161,8 +161,8 @@ def _positions(hidden: Floats, classes: int, threshold: int) -> Iterator[tuple[C
     """
     counts, sigma = _columns(classes), _width(hidden)
     behind = 1.5 + math.sqrt(2.0 * math.log(max(classes - 2, 1)))
-    for need in _steps(sigma, -3.0, 1.5, 3):
-        for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6, 3), threshold - need}:
+    for need in _steps(sigma, -3.0, 1.5):
+        for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6), threshold - need}:
             one, other = threshold - need, threshold - need - margin
             rest = max(0, other - round(behind * sigma))
             if min(one - 1, other) >= 0:
@@ -186,6 +186,6 @@ def _width(law: Floats) -> float:
     return math.sqrt(float(law @ (x * x)))
 
 
-def _steps(sigma: float, low: float, high: float, fine: int) -> list[int]:
-    """Whole numbers from low to high sigmas, `fine` to a sigma."""
-    return sorted({0, *(round(sigma * i / fine) for i in range(round(low * fine), round(high * fine) + 1))})
+def _steps(sigma: float, low: float, high: float) -> list[int]:
+    """Whole numbers from low to high sigmas, three to a sigma."""
+    return sorted({0, *(round(sigma * i / 3) for i in range(round(low * 3), round(high * 3) + 1))})

@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 
 from sedml.errors import LogError, NotCosignedError, SedmlError, UnreachableError
-from sedml.service.client.connection import PATIENCE, Connection, connected
+from sedml.service.client.connection import Connection, connected
 from sedml.service.kits import ClientKit
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class Pair:
 
 
 @asynccontextmanager
-async def paired(kit: ClientKit, patience: float = PATIENCE) -> AsyncIterator[Pair]:
+async def paired(kit: ClientKit, patience: float) -> AsyncIterator[Pair]:
     """Connections to both servers of a kit; made when they are needed."""
     async with connected(kit, "s0", patience) as s0, connected(kit, "s1", patience) as s1:
         yield Pair(s0, s1)

@@ -43,7 +43,7 @@ def expiries(credentials: Credentials) -> dict[str, datetime]:
     return found if ends is None else found | {"revoked": ends}
 
 
-def check_expiry(what: str, expires: datetime, do: str = "Have a new certificate issued.") -> Check:
+def check_expiry(what: str, expires: datetime, do: str) -> Check:
     """Whether something is good for a while yet."""
     left = expires - datetime.now(UTC)
     if left < timedelta(0):
