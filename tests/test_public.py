@@ -1,5 +1,6 @@
 """What a user of the package can rely on: its public names, and that importing it stays light."""
 
+import ast
 import doctest
 import importlib
 import json
@@ -63,6 +64,19 @@ def test_every_module_says_what_it_is_for_and_its_all_exists(name):
     assert module.__doc__, name
     for public in getattr(module, "__all__", []):
         assert hasattr(module, public), (name, public)
+
+
+def test_what_begins_with_an_underscore_is_its_modules_own():
+    modules = Path(sedml.__file__).parent.rglob("*.py")
+    nodes = [node for path in modules for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+    taken = {
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sedml")
+        for alias in node.names
+        if alias.name.startswith("_") and alias.name not in ("__version__", "_kernel")
+    }
+    assert taken == set()
 
 
 ORDERED = [
