@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import FailFast, StringConstraints
+from pydantic import FailFast
 
 from sedml.service.messages import Document, Moment, Role, ServerName
 from sedml.service.terms import Digest, Name
@@ -12,7 +12,7 @@ from sedml.service.terms import Digest, Name
 API_VERSION = 5
 """Of the interface: `sedml doctor` says if a server has another one."""
 
-TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+TokenHash: TypeAlias = Digest
 
 
 class ServerInfo(Document):
