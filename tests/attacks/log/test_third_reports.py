@@ -252,3 +252,17 @@ def test_a_witness_goes_on_with_the_log_of_a_server_that_answers(parties, deploy
         anyio.run(witness, kit)
     note = (kit.folder / "log" / "s1.witnessed").read_text()
     assert parse(note)[0].size > before["s1"]
+
+
+def test_a_witness_that_saw_more_than_was_read_accuses_nobody(parties, deployed, kits, data_file):
+    """The log is read; it grows; the witness cosigns; then its note is looked at. All are honest."""
+    from sedml.service.client.witnessing import check_witnessed, read_vkey, witness
+
+    parties.create(data_file)
+    deployed._made.greet()
+    found = teacher(kits).log()
+    public_log.record(deployed.s1.node, "x", "y", "z", "w")
+    deployed._made.greet()
+    [_, note] = anyio.run(witness, ClientKit.load(kits / "teacher-004"))
+    kit = ClientKit.load(kits / "teacher-001")
+    check_witnessed(kit, found["s1"], note.note, read_vkey(note.vkey), found["s0"])

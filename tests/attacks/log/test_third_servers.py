@@ -13,6 +13,7 @@ from cryptography import x509
 
 from sedml.errors import LogError, SedmlError
 from sedml.mpc.channel import MemoryChannel
+from sedml.service.client import Operator
 from sedml.service.client.log_summary import complaints
 from sedml.service.log.merkle import EMPTY, check_consistency
 from sedml.service.log.notes import Checkpoint, parse
@@ -175,9 +176,10 @@ def test_a_certificate_of_no_version_does_not_crash_a_client(parties, deployed, 
         return head.model_copy(update={"certificates": dict.fromkeys(("s0", "s1"), text)})
 
     as_server(monkeypatch, public_log, "head", 1, lie)
-    as_server(monkeypatch, public_log, "head", 0, lie)
+    for name in ("s0.pem", "s1.pem"):
+        (kits / "teacher-003" / "log" / name).unlink(missing_ok=True)
     with pytest.raises(SedmlError):
-        teacher(kits).log()
+        teacher(kits, 3).log()
 
 
 def test_the_figure_that_is_accepted_is_the_one_that_was_said(parties, deployed, kits, data_file, monkeypatch):
@@ -240,3 +242,17 @@ def test_a_restore_is_not_told_again_for_ever(
         count += sum(one["event"] == "log.alarm" and "it was put back" in one["what"] for one in said)
     assert count == 7, "eight in all"
     assert len(alarms(honest)) - before <= 3
+
+
+def test_an_acceptance_whose_answer_was_lost_can_be_sent_again(parties, deployed, kits, data_file, monkeypatch):
+    """Clients repeat every call whose answer does not come; the operator hears that there was nothing to accept."""
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    kept = size(node)
+    grow(made, node, 5)
+    shown(made, monkeypatch, entries=kept)
+    wanted = conflict_of(honest)
+    for _ in range(2):
+        Operator(kits / "operator-s0").accept_restored(wanted.size, wanted.root)
+    assert sum('"kind":"restored"' in one for one in entries_of(honest)) == 1
