@@ -115,7 +115,10 @@ def test_a_true_word_about_a_log_that_was_put_back_is_not_called_doubtful(
     made.greet()
     made.greet()
     as_server(monkeypatch, public_log, "head", 1, lambda *_: old)
-    as_server(monkeypatch, public_log, "page", 1, lambda *_: pages)
+    entries = pages.entries
+    as_server(
+        monkeypatch, public_log, "page", 1, lambda *asked: pages.model_copy(update={"entries": entries[asked[-1] :]})
+    )
     told = " ".join(complaints(teacher(kits, 3).log(), made.clock()))
     assert "S0 says that the log of S1 was put back" in told
     assert "doubtful" not in told, "S0 has said nothing but the truth"
