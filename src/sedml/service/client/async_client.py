@@ -69,7 +69,10 @@ class AsyncClient:
     async def log(self, progress: Progress = silent) -> dict[ServerName, LogReading]:
         """The logs of the servers, as far as this party may know them, checked from the first entry to the last."""
         async with self._servers() as pair:
-            found = await from_both(pair, lambda server: read_log(self.kit, pair, server, progress))
+            first = await from_both(pair, lambda server: read_log(self.kit, pair, server, progress))
+            # Again, for what came while the other one was read: neither is asked for what it had no time to write.
+            known = {reading.server: reading for reading in first}
+            found = await from_both(pair, lambda server: read_log(self.kit, pair, server, onto=known[server.name]))
         return {reading.server: reading for reading in found}
 
     def _servers(self) -> AbstractAsyncContextManager[Pair]:

@@ -61,13 +61,13 @@ class Evidence:
 
 async def evidence(client: AsyncClient, job: str | None = None, cohort: str = "") -> Evidence:
     """All that can be said with this kit about one job, or about every job of a cohort."""
-    now, readings = datetime.now(UTC), await client.log()
     view = None if job is None else await client.status(check_id(job))
+    now, readings = datetime.now(UTC), await client.log()
     budgets, jobs = await read_budgets(client.kit, client.patience), logged_jobs(readings)
     facts: dict[str, Any] = {"log": plain_log(readings, now)}
     if view is None:
         jobs = {name: one for name, one in jobs.items() if cohort in one.cohorts}
-        own, charged = client.kit.role == "requester", sum(one.charged for one in jobs.values())
+        own, charged = client.kit.role == "requester", sum(bool(one.charged) for one in jobs.values())
         what = f"Jobs in the logs: {len(jobs)}; charged: {charged}. Both logs were read from their first entry on. "
         what += "A server that keeps to the published code runs no job that is not there."
         every = "This requester's jobs in this cohort" if own else "Every job of this cohort"
@@ -188,13 +188,15 @@ def _software(readings: _Readings, logged: LoggedJob | None) -> _Rows:
 
 
 def _charges(logged: LoggedJob, budgets: Budgets, cohort: str, client: AsyncClient) -> _Rows:
-    for name in logged.servers if logged.charged else ():
+    for name in logged.servers if "charge" in logged.found else ():
         told = "no charge in what is cosigned"
         if (charge := logged.found["charge"].get(name)) is not None:
             told = f"epsilon {charge['epsilon']:g} at delta {charge['delta']:g} for each {charge['unit']}"
-            told += f", charged in full when it started, {_moment(charge['at'])}"
+            when = _moment(charge["at"])
+            charged = f"charged in full when it started, {when}"
+            told += f", {charged if name in logged.charged else f'reserved {when}, and given back'}"
         yield f"This job in the log of {name.upper()}", told
-    if not logged.charged:
+    if "charge" not in logged.found:
         yield "This job", "was not charged: nothing was computed on votes"
     yield from _budget(budgets, cohort, client)
 

@@ -50,9 +50,10 @@ class LoggedJob:
         return ", ".join(f"{what} according to {name.upper()}{alone}" for name, what in sorted(told.items()))
 
     @property
-    def charged(self) -> bool:
-        """Whether it was started, and so charged in full."""
-        return "charge" in self.found
+    def charged(self) -> list[ServerName]:
+        """Which servers have charged it, in full; not those that say that nothing came of that."""
+        ends = self.found.get("end", {})
+        return [name for name in self.found.get("charge", {}) if ends.get(name, {}).get("charged", True)]
 
     @property
     def outcome(self) -> str:
@@ -92,9 +93,12 @@ def other_than(name: ServerName) -> ServerName:
     return "s1" if name == "s0" else "s0"
 
 
-def is_ahead(reading: LogReading, at: int) -> bool:
-    """Whether that is later than the cosignature under it, by more than clocks are off."""
-    return at > reading.cosigned_at + _AHEAD
+def is_ahead(reading: LogReading, at: int, now: datetime) -> bool:
+    """Whether that is later than the cosignature under it, by more than clocks are off, and is yet to come.
+
+    A server that doubts its clock dates no cosignature later than its last one.
+    """
+    return at > max(reading.cosigned_at, now.timestamp()) + _AHEAD
 
 
 def apart(job: LoggedJob) -> Iterator[str]:
@@ -148,8 +152,11 @@ def _differ(job: LoggedJob, kind: str, promised: Mapping[ServerName, list[Entry]
 
 def _left_out(job: LoggedJob, mine: LogReading, theirs: LogReading, now: datetime) -> Iterator[str]:
     """What a log does not have of a job, although it has had the time, and the other one has."""
+    # What was in the other log before this one was read to its end: it can be asked of this one.
     says = {kind: told[theirs.server] for kind, told in job.found.items() if theirs.server in told}
-    here = {kind for kind, told in job.found.items() if mine.server in told}
+    says = {kind: told for kind, told in says.items() if told["number"] < theirs.known}
+    own = {kind: told[mine.server]["at"] for kind, told in job.found.items() if mine.server in told}
+    here = own.keys()
     who, other = mine.server.upper(), theirs.server.upper()
     where, until = "in its log", now.timestamp()
     if mine.later:  # it may be there, and not be cosigned yet; the other server may date what it cosigned a day ahead
@@ -157,8 +164,9 @@ def _left_out(job: LoggedJob, mine: LogReading, theirs: LogReading, now: datetim
         until = min(until, mine.cosigned_at - _DAY)
 
     def late(kind: str, seconds: float) -> bool:
-        at = says[kind]["at"]
-        return is_ahead(theirs, at) or until - min(at, theirs.cosigned_at) > seconds
+        # The other server dates its entries as it likes; but none of them is older than what came before it here.
+        at = min(max([says[kind]["at"], *own.values()]), theirs.cosigned_at)
+        return until - at > seconds or (not mine.later and is_ahead(theirs, says[kind]["at"], now))
 
     if not here:
         if any(kind in says and (not mine.later or late(kind, _LATE)) for kind in ("charge", "labels")):

@@ -21,7 +21,7 @@ _NEEDED = {
     "roster": {"job", "teachers"},
     "charge": {"job", "cohort", "unit", "epsilon", "delta", "rho"},
     "labels": {"job"},
-    "end": {"job", "state"},
+    "end": {"job", "state", "charged"},
     "deleted": {"job"},
     "account": {"role", "change"},
     "software": {"version", "release", "kernel"},
@@ -54,6 +54,7 @@ class _Said(BaseModel):
     delta: _Amount = 0.0
     rho: _Amount = 0.0
     state: JobState = JobState.CREATED
+    charged: Annotated[bool, Field(strict=True)] = True
     role: Role = "teacher"
     change: _Text = ""
     version: _Text = ""

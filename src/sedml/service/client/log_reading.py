@@ -76,6 +76,8 @@ class LogReading:
     """Entries that came since, and are not cosigned yet."""
     head: LogHead
     tree: Tree = field(repr=False)
+    known: int = 0
+    """How many of the entries were read before the other log was read to its end."""
 
     def public(self, *kinds: str) -> Iterator[Entry]:
         """Entries of these kinds."""
@@ -225,16 +227,23 @@ def went_on(other: LogReading, before: Checkpoint, name: ServerName, since: int,
 
 
 async def read_log(
-    kit: ClientKit, pair: Pair, server: Connection, progress: Progress = silent, *, excused: bool = True
+    kit: ClientKit,
+    pair: Pair,
+    server: Connection,
+    progress: Progress = silent,
+    *,
+    excused: bool = True,
+    onto: LogReading | None = None,
 ) -> LogReading:
-    """Read all of a log, and see that it is the one of its newest cosigned checkpoint."""
+    """Read all of a log, or what came since, and see that it is the one of its newest cosigned checkpoint."""
     head, checkpoint, time = await newest_head(kit, pair, server, excused=excused)
     if checkpoint.size > _MOST:
         raise LogError(
             f"{server.name.upper()} says that its log has {checkpoint.size:,} entries, more than are read at a time.",
             "A server that keeps to the published code gets there after some 16 million votes: ask its operator.",
         )
-    tree, entries, start, later, more = Tree(), list[Entry](), 0, 0, True
+    tree, entries = (Tree(), list[Entry]()) if onto is None else (onto.tree, list(onto.entries))
+    start, later, more = tree.size, 0, True
     while more:
         page = await server.get(f"/v1/log?start={start}", LogPage)
         for shown in page.entries:
@@ -254,7 +263,8 @@ async def read_log(
             f"The entries that {server.name.upper()} shows are not those of its checkpoint.",
             "One of them was changed or left out. Keep the store as it is, and tell both operators.",
         )
-    return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree)
+    known = 0 if onto is None else onto.checkpoint.size
+    return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree, known)
 
 
 def _signed(head: LogHead, other: Verifier) -> LogHead:

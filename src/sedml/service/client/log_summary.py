@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sedml.errors import LogError
 from sedml.service.client.log_differences import apart, differences, is_ahead, logged_jobs, other_than
 from sedml.service.client.log_entries import ODD
-from sedml.service.client.log_reading import LogReading
+from sedml.service.client.log_reading import Entry, LogReading
 from sedml.service.log.notes import Checkpoint, parse
 from sedml.service.messages import LogHead, ServerName
 
 _STALE = 3600
+_MOST = 20
 
 
 def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list[str]:
@@ -24,18 +25,32 @@ def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list
         if odd := odd_age(name, now.timestamp() - reading.cosigned_at):
             found.append(odd)
         found += _of_the_other(name, reading.head, readings.get(other_than(name)))
-        for entry in reading.public("alarm"):
-            about = entry.what.get("job") or f"the log of {str(entry.what.get('log', '?')).upper()}"
-            found.append(f"{name.upper()} has raised an alarm about {about} (entry {entry.number}).")
-        for entry in reading.public(ODD):
-            found.append(f"Entry {entry.number} of the log of {name.upper()} makes no sense: ask its operator.")
-        if ahead := [entry.number for entry in reading.entries if is_ahead(reading, entry.what.get("at", 0))]:
+        found += _few(
+            f"{name.upper()} has raised an alarm about {_about(entry)} (entry {entry.number})."
+            for entry in reading.public("alarm")
+        )
+        found += _few(
+            f"Entry {entry.number} of the log of {name.upper()} makes no sense: ask its operator."
+            for entry in reading.public(ODD)
+        )
+        if ahead := [entry.number for entry in reading.entries if is_ahead(reading, entry.what.get("at", 0), now)]:
             found.append(
                 f"{name.upper()} dates {len(ahead):,} of the entries of its log, the first of them entry {ahead[0]}, "
                 f"more than an hour after {other_than(name).upper()} says that it cosigned them."
             )
-        found += _put_back(reading, readings)
-    return found + [one for job in logged_jobs(readings).values() for one in apart(job)] + differences(readings, now)
+        found += _few(_put_back(reading, readings))
+    dates = (one for job in logged_jobs(readings).values() for one in apart(job))
+    return found + _few(dates) + _few(differences(readings, now))
+
+
+def _few(told: Iterable[str]) -> list[str]:
+    """The first of them, and how many more there are: one server does not get to bury the rest."""
+    every = list(told)
+    return every if len(every) <= _MOST else [*every[:_MOST], f"There are {len(every) - _MOST:,} more of this kind."]
+
+
+def _about(alarm: Entry) -> str:
+    return alarm.what.get("job") or f"the log of {str(alarm.what.get('log', '?')).upper()}"
 
 
 def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) -> list[str]:
@@ -54,6 +69,8 @@ def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) ->
             there = [one for one in (kept, now) if one["size"] <= before]
             if all(_has(theirs, one["size"], bytes.fromhex(one["root"])) for one in there):
                 left[whose] = min(before, kept["size"])
+            elif theirs.cosigned_at <= entry.what["at"]:
+                told += f" The log of {whose.upper()} that was read here is from before that, as that server dates both."
             else:
                 told += f" That is doubtful: the log of {whose.upper()} that was read here does not show it."
         found.append(told)
@@ -88,6 +105,11 @@ def _of_the_other(name: ServerName, head: LogHead, theirs: LogReading | None) ->
             found.append(
                 f"{what}, {shown.size:,} entries, and yet the log of {other} that was read here begins with these: "
                 f"either {other} was put back, or {name.upper()} refuses a log that is in order."
+            )
+        elif shown is not None and theirs is not None and shown.size > theirs.tree.size:
+            found.append(
+                f"{what}, {shown.size:,} entries. Those that {other} shows as cosigned are fewer: either it was put "
+                f"back, or {name.upper()} refuses a log that has merely grown."
             )
         elif shown is not None:
             found.append(

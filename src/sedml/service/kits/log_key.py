@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -25,6 +25,15 @@ from sedml.service.messages import ServerName
 
 LOG_KEY, LOG_CERTIFICATE = "log.key", "log.pem"
 _USE = x509.ObjectIdentifier("2.25.229371409553196405931718293485712004657")  # to sign logs of sedml
+_WRONG = (  # what is raised by reading a certificate that anybody may have made
+    ValueError,
+    TypeError,
+    InvalidSignature,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+)
 
 
 def origin(authority: bytes, server: ServerName) -> str:
@@ -69,7 +78,7 @@ def certified(certificate: bytes, authority: bytes, server: ServerName) -> Verif
         key = found.public_key()
         if name.value == f"log.{server}" and _USE in use and isinstance(key, Ed25519PublicKey):
             return Verifier(origin(authority, server), key.public_bytes_raw())
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except _WRONG:
         pass
     raise LogError(
         f"The key that {server.upper()} signs its log with is not certified by the authority of this deployment.",

@@ -128,8 +128,10 @@ def check_consistency(old: tuple[int, bytes], new: tuple[int, bytes], path: Sequ
     (size, root), (later, target) = old, new
     if size > later:
         raise _wrong("fewer entries than before")
+    if size == 0 and root != EMPTY:
+        raise _wrong("a root of no entries that is none")
     if size in (0, later):
-        if path or target != (root if size == later else target):
+        if path or (size == later and target != root):
             raise _wrong("another root for the same entries")
         return
     # RFC 9162, 2.1.4.2: both roots are computed from one path.

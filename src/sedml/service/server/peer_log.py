@@ -73,9 +73,12 @@ def thinned(found: list[Head]) -> list[Head]:
 
 
 def cosign(
-    connection: sa.Connection, node: Node, checkpoint: Checkpoint, signed: str, certificate: str
+    connection: sa.Connection, node: Node, checkpoint: Checkpoint, signed: str, certificate: str, grown: bool
 ) -> tuple[int, bytes]:
-    """Cosign a checkpoint that extends all earlier ones, and keep it; when, and the signature."""
+    """Cosign a checkpoint that extends all earlier ones, and keep it; when, and the signature.
+
+    If it is proven to extend what was refused as well, that was merely old, and is no fork.
+    """
     signer, last = node.kit.log_signer, _last(connection)
     conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
     time, same = _moment(node, last), before is not None and parse(before[0])[0] == checkpoint
@@ -89,6 +92,8 @@ def cosign(
         _keep_heads(connection, [checkpoint.head, *(one for one in heads(connection) if one != checkpoint.head)])
     if conflict is not None:
         log_rows.keep(connection, "conflict", None)
+        if grown:
+            _keep_forks(connection, [one for one in public_log.forks(connection) if one != conflict[0]])
     return time, signature
 
 
@@ -126,7 +131,12 @@ def refuse(
 
     Of a log that is proven to have merely grown since, the first one stays, for operators to talk about.
     """
-    if not _is_kept(connection, proven, signed is not None, grown):
+    conflict, kept = (log_rows.kept(connection, name) for name in ("conflict", "proven"))
+    earlier = refused(connection)
+    if signed and earlier and kept and (grown or shown.head == earlier):
+        # What was proven once stays so: the other server does not get to take it back before it is accepted.
+        log_rows.keep(connection, "proven", head_text(max(min(proven, earlier), _head(kept[0]))))
+    elif signed or conflict is None:  # without a signature it proves nothing against anybody, and takes no place
         alarm(connection, node, node.kit.peer, what, shown)
         log_rows.keep(connection, "conflict", *(signed or ("",)))
         log_rows.keep(connection, "proven", head_text(proven))
@@ -134,20 +144,7 @@ def refuse(
         forks = public_log.forks(connection)
         if shown not in (parse(one)[0] for one in forks):
             first, newest = [*forks, signed[0]][:_FORKS], [*forks, signed[0]][_FORKS:]
-            log_rows.keep(connection, "forks", json.dumps([*first, *newest[-_FORKS:]]))
-
-
-def _is_kept(connection: sa.Connection, proven: Head, signed: bool, grown: bool) -> bool:
-    """Whether there is a conflict already that this one is nothing new beside.
-
-    One without a signature proves nothing against anybody, and takes the place of none.
-    """
-    kept, earlier = (log_rows.kept(connection, name) for name in ("proven", "conflict"))
-    if kept is None or earlier is None:
-        return False
-    if not signed or not earlier[0]:
-        return not signed
-    return grown and kept[0] == head_text(proven)
+            _keep_forks(connection, [*first, *newest[-_FORKS:]])
 
 
 def alarm(connection: sa.Connection, node: Node, whose: str, what: str, shown: Checkpoint) -> None:
@@ -171,6 +168,8 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         confirm(connection, caller)
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
+        if conflict is None and (wanted.size, bytes.fromhex(wanted.root)) in heads(connection):
+            return public_log.head(node, 0)  # it was accepted, and the answer was lost
         if conflict is None or conflict[1] is None:
             raise NotFoundError(
                 f"The log of {node.kit.peer.upper()} extends what it has shown before.", "There is nothing to accept."
@@ -200,6 +199,10 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         log_rows.keep(connection, "last", str(time + 1))
     node.wake()
     return public_log.head(node, 0)
+
+
+def _keep_forks(connection: sa.Connection, notes: list[str]) -> None:
+    log_rows.keep(connection, "forks", json.dumps(notes))
 
 
 def _keep_heads(connection: sa.Connection, found: list[Head]) -> None:

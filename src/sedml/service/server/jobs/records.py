@@ -136,7 +136,7 @@ def move(
         free_data(node, record.id)
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
     doubted = node.time.doubt() is not None
-    number = public_log.write(connection, node, actor, event, record.id, state.value, entry or _entry(record.id, state))
+    number = public_log.write(connection, node, actor, event, record.id, state.value, entry or _entry(connection, record.id, state))
     if event in ("start", "finish"):
         values["due"] = number
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
@@ -145,13 +145,14 @@ def move(
     return get(connection, record.id)
 
 
-def _entry(job: str, state: JobState) -> dict[str, object] | None:
+def _entry(connection: sa.Connection, job: str, state: JobState) -> dict[str, object] | None:
     """What everybody may know of a move: that labels are ready for the requester, or that there are none."""
     if state not in ENDED:
         return None
     if state is JobState.DONE:
         return {"kind": "labels", "job": job}
-    return {"kind": "end", "job": job, "state": state.value}
+    begun = connection.execute(sa.select(blocks.c.job).where(blocks.c.job == job, blocks.c.attempt > 0).limit(1))
+    return {"kind": "end", "job": job, "state": state.value, "charged": begun.first() is not None}
 
 
 def free_data(node: Node, job: str) -> None:

@@ -14,6 +14,7 @@ checkpoint is kept, with how much of it is proven to be what it was, there is an
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import takewhile
@@ -39,7 +40,7 @@ __all__ = ["cosign"]
 _HEAD, _SIGNATURE, _CERTIFICATE, _HASH = 40, 64, 2048, 32
 _HEADS = _HEAD * peer_log.MOST_HEADS
 _TRIES = 16
-_LOST = 8  # states of its own log that a server has had an alarm about
+_LOST = 8  # states of its own log that a server raises an alarm about; one for each time that it was put back
 _AHEAD = 86_400  # seconds
 
 
@@ -135,28 +136,23 @@ def _signature(node: Node, connection: sa.Connection) -> bytes:
     return public_log.peer_verifier(node, kept[1]).signature(kept[0])
 
 
-def _read(node: Node, shown: list[NDArray[np.uint8]], certificate: NDArray[np.uint8]) -> _Shown | None:
+def _read(node: Node, shown: list[NDArray[np.uint8]], certificate: NDArray[np.uint8]) -> _Shown:
     head, proof, grown, der = (one.tobytes() for one in (*shown, certificate))
-    try:
-        length = int.from_bytes(der[:2])
-        pem = x509.load_der_x509_certificate(der[2 : 2 + length]).public_bytes(Encoding.PEM).decode()
-    except ValueError:
-        return None
+    pem = ssl.DER_cert_to_PEM_cert(der[2 : 2 + int.from_bytes(der[:2])])
     name = origin(node.credentials.authority, node.kit.peer)
     checkpoint = Checkpoint(name, *_read_head(head[:_HEAD]))
     return _Shown(checkpoint, head[_HEAD:], proof[0], _hashes(proof), _hashes(grown) if grown[0] else None, pem)
 
 
-def _examine(node: Node, known: list[peer_log.Head], shown: _Shown | None) -> tuple[_Verdict, int, bytes]:
+def _examine(node: Node, known: list[peer_log.Head], shown: _Shown) -> tuple[_Verdict, int, bytes]:
     """Cosign, if it extends what is known; that is on disk before anybody hears of it."""
-    if shown is None:
-        return _Verdict.REFUSED, 0, b""
     signed, proven = None, peer_log.NOTHING
     with node.store.write() as connection:
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         if peer_log.heads(connection) != known:
             return _Verdict.AGAIN, 0, b""
         kept = log_rows.kept(connection, "peer")
+        grown = _has_grown(peer_log.refused(connection), shown)
         try:
             verifier = public_log.peer_verifier(node, shown.certificate)
             note = f"{shown.checkpoint.text}\n{verifier.line(shown.signature)}"
@@ -171,10 +167,9 @@ def _examine(node: Node, known: list[peer_log.Head], shown: _Shown | None) -> tu
                 raise LogError("It does not extend what it was.", "Ask the other operator.")
         except LogError as error:
             about = None if signed is None else (signed, shown.certificate)
-            grown = _has_grown(peer_log.refused(connection), shown)
             peer_log.refuse(connection, node, error.what, shown.checkpoint, proven, about, grown)
             return _Verdict.REFUSED, 0, b""
-        time, signature = peer_log.cosign(connection, node, shown.checkpoint, signed, shown.certificate)
+        time, signature = peer_log.cosign(connection, node, shown.checkpoint, signed, shown.certificate, grown)
     return _Verdict.COSIGNED, time, signature
 
 
@@ -194,20 +189,18 @@ def _alarm(node: Node, shown: Checkpoint, claimed: Checkpoint, signature: bytes)
     own = node.kit.log_signer.verifier
     try:
         own.check(f"{claimed.text}\n{own.line(signature)}")
-        name, whose, what = (
-            "lost",
-            node.kit.name,
-            "This server has signed more of its log than there is: it was put back.",
-        )
+        name, most, whose = "lost", _LOST, node.kit.name
+        what = "This server has signed more of its log than there is: it was put back."
     except LogError:
-        name, whose, what = "claim", node.kit.peer, "It says it saw what this server's log never had, without proof."
+        name, most, whose = "claim", 1, node.kit.peer
+        what = "It says it saw what this server's log never had, without proof."
     with node.store.write() as connection:
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         kept = log_rows.kept(connection, name)
-        # For each state that was lost, if it is none of the last ones again; a claim without a proof counts once.
-        lost, earlier = peer_log.head_text(claimed.head), [] if kept is None else kept[0].split()
-        if kept is None or (name == "lost" and lost not in earlier):
-            log_rows.keep(connection, name, " ".join([*earlier, lost][-_LOST:]))
+        # Who repeats all that this server had signed before it was put back is heard a few times, and no more.
+        said, earlier = peer_log.head_text(claimed.head), [] if kept is None else kept[0].split()
+        if said not in earlier and len(earlier) < most:
+            log_rows.keep(connection, name, " ".join([*earlier, said]))
             peer_log.alarm(connection, node, whose, what, shown)
 
 
@@ -228,8 +221,10 @@ def _take(node: Node, checkpoint: Checkpoint, time: int, signature: bytes) -> No
         # What was taken once stays good. While this clock is doubted, which the other server has a hand in, the limit
         # moves on with time that passes.
         passed = node.log.since_taken(node.steady())
-        limit = last + (0 if node.time.doubt() is None else _AHEAD if passed is None else passed)
-        if time > max(now(node) + _AHEAD, limit):
+        doubted = node.time.doubt() is not None
+        limit = last + (0 if not doubted else _AHEAD if passed is None else passed)
+        moment = node.time.earlier() if doubted else now(node)
+        if time > max(moment + _AHEAD, limit):
             # Who has seen that takes no later checkpoint for later, until then.
             raise LogError(f"{node.kit.peer.upper()} cosigns at a time that is yet to come.", "Look at both clocks.")
         again = known == checkpoint and time <= last

@@ -1,0 +1,75 @@
+"""A third round: what somebody is handed, and how much of a reader's memory a log takes."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sedml.errors import SedmlError
+from sedml.service.log.notes import Signer, parse
+from sedml.service.server import public_log
+from sedml.service.server.storage import log_rows
+from support.cli_calls import invoke
+from support.log_lies import as_server, teacher
+
+MIB = 1 << 20
+
+
+def test_a_log_of_large_entries_does_not_fill_the_memory_of_who_reads_it(
+    parties, deployed, kits, data_file, monkeypatch
+):
+    """S1 writes entries of almost a megabyte, each of which S0 cosigns unseen; a reader keeps all that they say."""
+    parties.create(data_file)
+    deployed._made.greet()
+    node, count = deployed.s1.node, 12
+    junk = '{"at":1,"kind":"alarm","x":[' + "[]," * 250_000 + "[]]}"
+    monkeypatch.setattr(public_log, "entry_text", lambda values: junk)
+    with node.store.write() as connection:
+        for _ in range(count):
+            public_log.write(connection, node, "x", "x", "x", entry={})
+    pages = public_log.page
+
+    def one_by_one(real, node, caller, start):
+        page = pages(node, caller, start)
+        return page.model_copy(update={"entries": page.entries[:1], "more": start + 1 < page.size})
+
+    as_server(monkeypatch, public_log, "page", 1, one_by_one)
+    deployed._made.greet()
+    gc.collect()
+    tracemalloc.start()
+    found = teacher(kits).log()
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    sent = count * len(junk)
+    assert found["s1"].checkpoint.size >= count
+    assert kept < sent, f"{kept / MIB:.0f} MiB kept of {sent / MIB:.0f} MiB sent, and there may be 2^24 entries"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"hello"])
+def test_a_note_that_is_no_text_is_refused_in_words(parties, deployed, kits, data_file, tmp_path, content):
+    parties.create(data_file)
+    deployed._made.greet()
+    path = tmp_path / "s0.witnessed"
+    path.write_bytes(content)
+    shown = invoke("log", "--kit", kits / "teacher-001", "--witnessed", path, "--witness-key", "x+00000000+AAAA")
+    assert shown.exception is None or isinstance(shown.exception, SedmlError | SystemExit), repr(shown.exception)
+
+
+def test_the_name_of_a_witness_does_not_steer_a_terminal(parties, deployed, kits, data_file, tmp_path):
+    """Somebody hands a person a note and a key, the name of which is more than a name."""
+    parties.create(data_file)
+    deployed._made.greet()
+    with deployed.s0.node.store.read() as connection:
+        note = log_rows.kept(connection, "own")[0]
+    name = "\x1b[2K\x1b[GS0\u00a0and\u00a0S1:\u00a0all\u00a0in\u00a0order.\u00a0watcher"
+    signer = Signer(name, Ed25519PrivateKey.generate())
+    checkpoint = parse(note)[0]
+    path = tmp_path / "s0.witnessed"
+    path.write_text(note + signer.verifier.line(signer.cosign(checkpoint, 2_000_000_000), 2_000_000_000))
+    key = signer.verifier.vkey
+    shown = invoke("log", "--kit", kits / "teacher-001", "--witnessed", path, "--witness-key", key)
+    assert "\x1b[2K" not in shown.output
