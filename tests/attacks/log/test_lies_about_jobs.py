@@ -75,7 +75,9 @@ def test_what_is_dated_within_an_hour_of_its_cosignature_is_late_in_time(parties
 
 def test_the_end_of_an_open_job_is_told(parties, deployed, kits, data_file):
     job = Job(parties, data_file).id
-    logged(deployed, 1, {"kind": "end", "job": job, "state": "failed", "charged": True}, {"kind": "deleted", "job": job})
+    logged(
+        deployed, 1, {"kind": "end", "job": job, "state": "failed", "charged": True}, {"kind": "deleted", "job": job}
+    )
     found = teacher(kits).log()
     assert differences(found, soon(hours=20)) == [], "the link may have been cut"
     assert differences(found, soon(hours=25)) == [f"S0 has no end of job {job} in its log, and S1 has."]

@@ -206,9 +206,7 @@ def entries_of(node):
 
 
 @pytest.mark.filterwarnings("ignore:.*was put back")
-def test_a_restore_is_not_told_again_for_ever(
-    parties, deployed, kits, data_file, tmp_path, monkeypatch
-):
+def test_a_restore_is_not_told_again_for_ever(parties, deployed, kits, data_file, tmp_path, monkeypatch):
     """S1 repeats, one after the other, what S0 had signed before it was put back, long after that was accepted."""
     made, honest = deployed._made, deployed.s0.node
     parties.create(data_file)

@@ -136,7 +136,9 @@ def move(
         free_data(node, record.id)
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
     doubted = node.time.doubt() is not None
-    number = public_log.write(connection, node, actor, event, record.id, state.value, entry or _entry(connection, record.id, state))
+    number = public_log.write(
+        connection, node, actor, event, record.id, state.value, entry or _entry(connection, record.id, state)
+    )
     if event in ("start", "finish"):
         values["due"] = number
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
