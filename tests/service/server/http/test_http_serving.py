@@ -361,7 +361,7 @@ def test_a_body_that_is_malformed_half_way(server, core, log):
         connection.sendall(b"no chunk\r\n\r\n")
         assert problem(read_answer(connection)) == (400, "malformed-request")
         # The request has ended with that, although the client stays.
-        wait_until(lambda: any(entry["event"] == "request" for entry in log), 5)
+        wait_until(lambda: any(entry["event"] == "request" for entry in log))
     assert [(entry["event"], entry["status"]) for entry in log if entry["event"] != "listening"] == [("request", 499)]
     assert not core.stored
 
