@@ -1,6 +1,7 @@
 """What goes to disk and comes from it: predictions, labels, and files that are whole or not there.
 
-In the order they depend on each other: `atomic`, `digest`, `formats`, `natural_tables`, `reading`, `writing`.
+In the order they depend on each other: `atomic`, `digest`, `parquet_pages`, `formats`, `natural_tables`, `reading`,
+`writing`.
 """
 
 from sedml.files.atomic import flush, replace_file, replacing
