@@ -33,6 +33,9 @@ _HEALTH = (HERE / "container" / "healthcheck.py").read_text()
 _PATIENCE = 10
 """So many times as long the old release may take to get ready: there is nothing else to go back to."""
 
+_STAMP = "*T*Z"
+"""What backups are called, by the clock; beside them may lie what is none, such as lost+found."""
+
 # Run by the Python of a release: can it use the store and the ledger that are there? Says which kind they are.
 _OPEN = """
 import sys
@@ -154,10 +157,11 @@ def stop(place: Place, release: Path) -> None:
 
 def back_up(place: Place, release: Path) -> Path:
     """With the release that wrote them: store and ledger of a server that is stopped, so nothing is lost since."""
+    before = set(place.backups.glob(_STAMP))
     done = place.run(release, release / "deploy" / "backup.py", "store", place.kit, "--to", place.backups)
     if done.returncode:
         raise StoppedError(f"No backup could be made: {done.stderr.strip()}")
-    return max(path for path in place.backups.iterdir() if path.name[0] != ".")
+    return max(set(place.backups.glob(_STAMP)) - before)
 
 
 def switch(place: Place, release: Path) -> None:

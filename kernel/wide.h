@@ -16,12 +16,16 @@ static int has_wide(void) { return 0; }
 
 #else
 
+#include <cpuid.h>
+
 #define CHOSEN(loop) (wide ? loop##_wide : loop##_narrow)
 #define WIDE __attribute__((target("aes,vaes,pclmul,vpclmulqdq,gfni,avx2,avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")))
 #define KEYS_4(keys, round) _mm512_broadcast_i32x4((__m128i)KEY(keys, round))
 
+/* GFNI, VAES and VPCLMULQDQ are bits of a register, for clang knows their names since its version 18 only. */
 static int has_wide(void) {
-    return __builtin_cpu_supports("vaes") && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("gfni")
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 8 & 7) == 7
         && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tempfile
 import tracemalloc
 import zipfile
 import zlib
@@ -18,8 +19,11 @@ import anyio
 import httpx2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sedml.errors import FileFormatError, ServerError, TaskError, UnreachableError
+from sedml.files.parquet_pages import unpacked_size
 from sedml.files.reading import load_predictions
 from sedml.parts.part_files import open_records
 from sedml.service.client import AsyncTeacher
@@ -218,6 +222,53 @@ def test_a_parquet_file_that_says_it_has_few_values_is_refused(tmp_path):
             load_predictions(path)
         assert pool.max_memory() == before
     assert any(lied)
+
+
+def test_a_parquet_file_that_says_its_pages_are_small_is_refused(tmp_path):
+    """One long text, which a good packing has in some kilobytes; the footer denies it."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, table = tmp_path / "bomb.parquet", pa.table({"label": [1], "sample": ["x" * BOMB]})
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
+    group, content = parquet.ParquetFile(path).metadata.row_group(0), path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = content[start:]
+    for size in (group.column(1).total_uncompressed_size, group.total_byte_size):
+        footer = footer.replace(varint(size), varint(64, len(varint(size))))
+    path.write_bytes(content[:start] + footer)
+    del table
+    assert parquet.ParquetFile(path).metadata.row_group(0).column(1).total_uncompressed_size == 64
+    assert path.stat().st_size < MB
+    pool = pa.default_memory_pool()
+    pool.release_unused()
+    before = pool.max_memory()
+    with pytest.raises(FileFormatError, match="of memory"):
+        load_predictions(path)
+    assert pool.max_memory() == before
+
+
+@given(
+    rows=st.integers(1, 300),
+    packing=st.sampled_from(["none", "snappy", "gzip", "zstd", "lz4", "brotli"]),
+    version=st.sampled_from(["1.0", "2.0"]),
+    words=st.booleans(),
+    page=st.sampled_from([1, 64, 1 << 20]),
+    group=st.integers(1, 300),
+)
+@settings(max_examples=40)
+def test_pages_of_a_parquet_file_say_as_much_as_an_honest_footer(rows, packing, version, words, page, group):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = np.arange(rows) % 7
+    table = pa.table({"number": values, "maybe": [None if one else 1.5 for one in values], "text": values.astype(str)})
+    with tempfile.TemporaryFile() as stream:
+        options = {"use_dictionary": words, "data_page_size": page, "write_batch_size": 10, "row_group_size": group}
+        parquet.write_table(table, stream, compression=packing, data_page_version=version, **options)
+        file = parquet.ParquetFile(stream).metadata
+        for number in range(file.num_row_groups):
+            for one in (file.row_group(number).column(place) for place in range(3)):
+                start = one.data_page_offset if one.dictionary_page_offset is None else one.dictionary_page_offset
+                size = unpacked_size(stream, start, one.num_values)
+                assert stream.tell() == start + one.total_compressed_size
+                assert 0 < size < one.total_uncompressed_size, "which counts the headers of pages too"
 
 
 def test_arrays_that_are_small_each_are_refused_together(tmp_path):

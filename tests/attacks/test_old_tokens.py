@@ -6,6 +6,8 @@ operator who enrols a party anew may well be given the wrong file.
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -13,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import ConflictError, KitError, SedmlError
-from sedml.service.kits import token_hash
+from sedml.service.kits import ServerKit, token_hash
 from sedml.service.kits.server_kit import Enrolled
 from sedml.service.server.access import Caller
 from sedml.service.server.ops import accounts
 from sedml.service.server_messages import Enrolment
-from support.deployment import deployment
+from support.deployment import Clock, Site, deployment, shared_kits
+from support.tiers import DATABASES
 
 OPERATOR = Caller("operator-s0", "operator")
 TOKENS = [f"sedml_{letter}" for letter in "abcde"]
@@ -121,6 +124,28 @@ def test_an_older_list_of_accounts_gives_no_organisation_a_second_teacher(tmp_pa
         site.start()
     finally:
         made.close()
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_an_organisation_that_enrols_many_times_at_once_gets_one_teacher(tmp_path, request, database):
+    place = {} if database == "sqlite" else {"database": request.getfixturevalue("postgres").new("enrolling")}
+    site = Site(ServerKit.load(shared_kits() / "s0"), {"data_dir": tmp_path, **place}, Clock())
+    site.start()
+    start, names = threading.Barrier(8), [[f"{clinic}-{number}" for number in range(8)] for clinic in "abcdef"]
+
+    def enrol(name: str) -> bool:
+        start.wait()
+        document = Enrolment(role="teacher", token_hash=token_hash(name), organisation=name[0])
+        try:
+            return accounts.enrol(site.node, OPERATOR, name, document)[1]
+        except ConflictError:
+            return False
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert [sum(pool.map(enrol, of_one)) for of_one in names] == [1] * len(names)
+    finally:
+        site.node.close()
 
 
 def test_nobody_fills_the_disk_with_tokens(node, enrolled, monkeypatch):

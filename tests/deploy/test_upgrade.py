@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,20 @@ def machine(tmp_path: Path, monkeypatch) -> Iterator[Machine]:
         made.live.s0.hang_up()
         place.systemctl("stop")
         made.live.s1.kill()
+
+
+def test_the_backup_to_go_back_to_is_the_one_that_was_just_made(tmp_path, monkeypatch):
+    """Beside it lies what a disk has, and a backup of a day on which the clock was wrong."""
+    made = tmp_path / "20300101T031500Z"
+    for name in ("lost+found", "20990101T031500Z"):
+        (tmp_path / name).mkdir()
+
+    def run(*_: object) -> subprocess.CompletedProcess:
+        made.mkdir()
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setattr(upgrade.Place, "run", run)
+    assert upgrade.back_up(upgrade.Place("s0", *[tmp_path] * 4, 1.0, 1.0), tmp_path) == made
 
 
 @thorough

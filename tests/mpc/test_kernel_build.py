@@ -44,7 +44,7 @@ def compile_with(compiler: str, extension: setuptools.Extension, *options: str) 
     return subprocess.run([*command, *extension.sources], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("compiler", ["cc", "aarch64-linux-gnu-gcc"])
+@pytest.mark.parametrize("compiler", ["cc", "clang", "aarch64-linux-gnu-gcc"])
 def test_it_compiles_without_a_warning(compiler, extension, tmp_path):
     done = compile_with(compiler, extension, "-Werror", "-Wstrict-aliasing=1", "-c", "-o", str(tmp_path / "kernel.o"))
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 """What goes to disk and comes from it: predictions, labels, and files that are whole or not there.
 
-In the order they depend on each other: `atomic`, `digest`, `documents`, `formats`, `headings`, `natural_tables`,
-`reading`, `writing`.
+In the order they depend on each other: `atomic`, `digest`, `documents`, `parquet_pages`, `formats`, `headings`,
+`natural_tables`, `reading`, `writing`.
 """
 
 from sedml.files.atomic import flush, replace_file, replacing

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, MissingExtraError
 from sedml.extras import explain_missing
+from sedml.files.parquet_pages import unpacked_size
 
 _SMALL = 256 << 20  # bytes that any file may take up
 _UNPACKED = 16  # times what it has on disk, that a larger one may
@@ -136,14 +137,14 @@ def read_parquet(path: Path) -> Any:  # noqa: ANN401
     if any(group.column(number).num_values != group.num_rows for group in groups for number in range(len(columns))):
         raise ValueError
     # A value that is repeated takes next to nothing on disk: numbers are counted, texts are read but once each.
-    _check_room(
-        path,
-        sum(
-            max(8, column.length or 0) * group.num_rows + group.column(number).total_uncompressed_size
+    numbers = sum(max(8, column.length or 0) * group.num_rows for group in groups for column in columns)
+    with path.open("rb") as stream:
+        pages = sum(
+            unpacked_size(stream, min(filter(None, (one.dictionary_page_offset, one.data_page_offset))), one.num_values)
             for group in groups
-            for number, column in enumerate(columns)
-        ),
-    )
+            for one in map(group.column, range(len(columns)))
+        )
+    _check_room(path, numbers + pages)
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
     # Not read_table: it takes a folder named like a=1 in the path for one more column.
     with parquet.ParquetFile(path, read_dictionary=texts) as file:

@@ -41,11 +41,12 @@ def terms_of(teachers=100, classes=10, samples=100, epsilon=5.0, threshold="0.6"
 )
 def test_the_estimate_is_what_the_noise_leaves_of_a_unanimous_vote(teachers, classes, sigma, share):
     terms = terms_of(teachers, classes, sigma=sigma, threshold=f"{share:.3f}")
-    found, draws = if_all_agree(terms, teachers), 4000
+    found, draws = if_all_agree(terms, teachers), 12_000  # 0.04 is nine standard errors, in each of many examples
     rng = np.random.default_rng(teachers)
-    noisy = np.round(rng.normal(0, sigma, (draws, classes)))
+    # Ties of whole numbers, of which there are many at a small sigma, go to each as often.
+    noisy = rng.normal(0, sigma, (draws, classes))
     noisy[:, 0] += teachers
-    passed = noisy.max(axis=1) >= found.threshold
+    passed = np.round(noisy).max(axis=1) >= found.threshold
     right = passed & (noisy.argmax(axis=1) == 0)
     assert abs(found.answered - passed.mean()) < 0.04
     assert abs(found.right - right.mean()) < 0.04

@@ -361,9 +361,38 @@ def test_a_body_that_is_malformed_half_way(server, core, log):
         connection.sendall(b"no chunk\r\n\r\n")
         assert problem(read_answer(connection)) == (400, "malformed-request")
         # The request has ended with that, although the client stays.
-        wait_until(lambda: any(entry["event"] == "request" for entry in log), 5)
+        wait_until(lambda: any(entry["event"] == "request" for entry in log))
     assert [(entry["event"], entry["status"]) for entry in log if entry["event"] != "listening"] == [("request", 499)]
     assert not core.stored
+
+
+@pytest.mark.parametrize(("headers", "path"), [({}, "/nowhere"), (BALLOT_HEADERS, f"/v1/jobs/{JOB}/ballot")])
+def test_a_body_in_crumbs_is_not_taken(server, core, headers, path, monkeypatch):
+    """Each chunk costs the thread that serves everybody as much as some kilobytes do, whoever sends it."""
+    taken = []
+    events = timeouts._Connection.next_event
+
+    def counted(self):
+        event = events(self)
+        taken.append(event)
+        return event
+
+    monkeypatch.setattr(timeouts._Connection, "next_event", counted)
+    with server.connect() as connection:
+        connection.sendall(head("PUT", path, headers | {"Transfer-Encoding": "chunked"}) + b"1\r\nx\r\n" * 4000)
+        found, code = problem(read_all(connection))
+    assert (found, code) in ((400, "malformed-request"), (404, "not-found"))
+    assert len(taken) < 100
+    assert not core.stored
+
+
+def test_a_body_in_a_few_chunks_is_taken_however_small_they_are(server, core):
+    chunks = b"".join(b"%x\r\n%s\r\n" % (size, b"b" * size) for size in [1] * 20 + [BALLOT - 20])
+    request = head("PUT", f"/v1/jobs/{JOB}/ballot", BALLOT_HEADERS | {"Transfer-Encoding": "chunked"})
+    with server.connect() as connection:
+        for _ in range(5):  # each counts for itself
+            connection.sendall(request + chunks + b"0\r\n\r\n")
+            assert read_answer(connection).startswith(b"HTTP/1.1 20")
 
 
 def test_unknown_connections_give_way_to_newer_ones(core, tmp_path, credentials):

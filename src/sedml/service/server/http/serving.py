@@ -27,7 +27,6 @@ from sedml.mpc.certificates import Credentials, load_credentials, server_context
 from sedml.service.kits import ServerKit, read_credentials
 from sedml.service.server.http.app import App
 from sedml.service.server.http.connections import Connections
-from sedml.service.server.http.guard import HEAD_BYTES
 from sedml.service.server.http.listener import Listener, affordable, bind, open_listener
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
@@ -109,7 +108,6 @@ class HttpsServer(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=_FAREWELL,
-                h11_max_incomplete_event_size=HEAD_BYTES,
             )
         )
 

@@ -4,6 +4,8 @@ uvicorn waits as long as it takes for the head of a request, and for a client to
 time limit: a head must be complete `head_timeout` after its connection was made or its first byte came, however
 steadily it trickles, and an answer must make progress within `write_timeout`. A connection that is closed is gone
 `head_timeout` later.
+
+A body that comes in chunks must come in few: each takes up everybody's thread for as long as some kilobytes do.
 """
 
 from __future__ import annotations
@@ -19,12 +21,38 @@ from uvicorn.server import ServerState
 
 from sedml.errors import MalformedRequestError, RequestTimeoutError, SedmlError
 from sedml.service import problems
+from sedml.service.server.http.guard import HEAD_BYTES
 from sedml.service.server.http.refusals import MEDIA_TYPE
 
 _FAREWELL = 1.0  # seconds in which a client can take leave, as TLS wants it
+_CHUNKS = 64  # of a body, and one more for each of so many bytes
+_CHUNK = 1024
 
 _Late: TypeAlias = Literal["head", "reading", "leave"]
 """What a client can be late with."""
+
+
+class _Connection(h11.Connection):
+    """What a client sends, unless that is a body in crumbs."""
+
+    chunks = received = 0
+
+    @property
+    def crumbles(self) -> bool:
+        """Whether the chunks of a body are too small."""
+        return self.chunks > _CHUNKS + self.received // _CHUNK
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What came next; nothing more once it crumbles."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.chunks = self.received = 0
+        elif isinstance(event, h11.Data):
+            self.chunks += event.chunk_start
+            self.received += len(event.data)
+            if self.crumbles:
+                raise h11.RemoteProtocolError("small chunks")
+        return event
 
 
 class PatientProtocol(H11Protocol):
@@ -40,6 +68,7 @@ class PatientProtocol(H11Protocol):
         write_timeout: float,
     ) -> None:
         super().__init__(config, state, app_state)
+        self.conn: _Connection = _Connection(h11.SERVER, HEAD_BYTES)
         self._head_timeout = head_timeout
         self._write_timeout = write_timeout
         self._timers: dict[_Late, asyncio.TimerHandle] = {}
@@ -87,10 +116,11 @@ class PatientProtocol(H11Protocol):
         self._see_off(_FAREWELL)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
-        self._refuse(
-            MalformedRequestError("This is not an HTTP/1.1 request.", "See /openapi.json for what is accepted.")
-        )
+        """Answer what is not HTTP, or not to be waited for."""
+        problem = "The body comes in chunks that are too small.", "Say how long it is, or send a kilobyte at a time."
+        if not self.conn.crumbles:
+            problem = "This is not an HTTP/1.1 request.", "See /openapi.json for what is accepted."
+        self._refuse(MalformedRequestError(*problem))
 
     def _watch_head(self) -> None:
         """Run the timer exactly while a head is on its way."""

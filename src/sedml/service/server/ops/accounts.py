@@ -20,7 +20,7 @@ from sedml.service.messages import Role, a_role
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.storage.tables import accounts, spent_tokens
+from sedml.service.server.storage.tables import SCHEMA, accounts, spent_tokens
 from sedml.service.server_messages import Account, AccountList, Enrolment
 from sedml.service.terms import HEX32
 
@@ -75,6 +75,8 @@ def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[
                 f"{name} was {a_role(str(row.role))} of {row.organisation}, and a name stays what it was.",
                 "Enrol it as that, or under another name.",
             )
+        # One enrols after the other, so that no two find that their organisation has no teacher.
+        connection.execute(sa.select(SCHEMA.versions).with_for_update())
         _check_unused(connection, name, enrolment.token_hash)
         if enrolment.role == "teacher":
             _check_only(connection, organisation, name)
