@@ -203,6 +203,7 @@ def test_every_create_takes_the_file_that_was_sent_and_nothing_that_one_before_m
 def test_an_organisation_votes_with_many_rows(live: Live):
     wards = {"unit": "patient", "votes": 3, "cohort": "wards", "threshold": "0.6"}
     with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-007") as teacher:
+        assert create(requester, cohort="tight")["field"] == "epsilon"
         other = create(requester, cohort="wards")
         assert other["title"] == 'The job protects each organisation, and the budget of cohort "wards" each patient.'
         job = create(requester, ids=[f"S-{number:02}" for number in range(30)], **wards)
