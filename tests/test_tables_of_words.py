@@ -57,7 +57,7 @@ def test_headings_that_are_classes_order_the_scores(tmp_path, text):
     ("text", "error", "words"),
     [
         ("bengin\nmalignant\nnormal\n", PredictionsError, "Did you mean 'benign'"),
-        ("Benign,Malignant,Normal\n", PredictionsError, "no class of this job"),
+        ("Benign,Malignant,Normal\n", PredictionsError, "are not classes of this job"),
         ("malignant,benign,norml\n.9,.1,0\n0,.1,.9\n", FileFormatError, "some of the classes"),
         ("id,label\nP-1,benign\nP-1,benign\nP-9,normal\n", FileFormatError, "it lacks 2 ids of theirs, and has 2 rows"),
         ("id,label\nP-1,benign\nP-3,benign\n", FileFormatError, "it lacks 1 id of theirs, and has 0 rows"),
@@ -75,7 +75,7 @@ def test_a_misspelt_first_row_is_no_heading_and_loses_no_vote(tmp_path):
     path.write_text("bengin,maligant,bengin\nbenign,malignant,benign\n")
     rows = load_predictions(path, names=NAMES)
     assert rows.shape == (2, 3)
-    with pytest.raises(PredictionsError, match="3 predictions are no class"):
+    with pytest.raises(PredictionsError, match="3 predictions are not classes"):
         as_votes(rows, 3, NAMES)
 
 

@@ -136,6 +136,8 @@ class PrivacyError(SedmlError):
 class BudgetExceededError(PrivacyError):
     """The job would spend more privacy than the teachers' budget has left; nothing was opened."""
 
+    field = "epsilon"
+
 
 class OtherCohortError(PrivacyError):
     """The teacher belongs to another cohort than the one that the job is charged to."""

@@ -119,7 +119,7 @@ def test_a_teacher_finds_a_job_that_has_ended_by_the_first_digits_if_it_voted(he
     assert document("job", "status", job[:8], *teacher)["id"] == job
     assert exit_code(monkeypatch, "job", "status", "zz", *teacher) == 1
     told = " ".join(capsys.readouterr().err.split())
-    assert "No job that is open, or that you voted on with this kit, begins with zz." in told
+    assert "No open job, and none that you voted on with this kit, has an id that begins with zz." in told
 
 
 def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):

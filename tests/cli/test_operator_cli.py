@@ -126,7 +126,7 @@ def test_the_budget_of_each_cohort_at_each_server(here, deployed, narrow, kit):
         assert line["spent_share"] > 0
         assert line["reserved_share"] == 0
         assert line["spent_share"] + line["reserved_share"] + line["left_share"] == pytest.approx(1.0)
-        assert f" {100 * (1 - line['left_share']):.3g} %" in text
+        assert f" {100 * (1 - line['left_share']):.3g}%" in text
 
 
 def test_figures_are_those_of_the_ledger(here, deployed):
@@ -151,7 +151,7 @@ def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deplo
     assert own["s0"] == own["s1"]
     assert (own["s0"]["cohort"], own["s0"]["used"] > 0, own["s0"]["used_epsilon"] > 0) == ("teachers", True, True)
     text = done("budget", *TEACHER, "--limit", "60")
-    assert "Epsilon is no sum: at the one Rényi order" in " ".join(text.split())
+    assert "Epsilons do not add up: the books count all jobs at one Rényi order" in " ".join(text.split())
     assert "your limit" in text
     assert max(map(len, text.splitlines())) <= 80
     assert {node["limit"] for node in document("budget", *TEACHER)["own"].values()} == {60.0}

@@ -111,7 +111,7 @@ def test_what_is_wrong_is_said_at_its_field_and_not_longer_than_it_is(live: Live
 
         classes = page.get_by_label("Classes")
         classes.fill("1")
-        expect(classes).to_have_accessible_description(re.compile("The number of classes is none that a job can have"))
+        expect(classes).to_have_accessible_description(re.compile("A job cannot have this number of classes"))
         expect(page.locator(".plan .bad")).to_be_visible()
         with held(page, "**/api/plan"):
             classes.fill("3")

@@ -40,7 +40,7 @@ JOB = {
     "cohort": "sure",
 }
 
-NO_COUNT = "The number of classes is none that a job can have."
+NO_COUNT = "A job cannot have this number of classes."
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -203,6 +203,7 @@ def test_every_create_takes_the_file_that_was_sent_and_nothing_that_one_before_m
 def test_an_organisation_votes_with_many_rows(live: Live):
     wards = {"unit": "patient", "votes": 3, "cohort": "wards", "threshold": "0.6"}
     with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-007") as teacher:
+        assert create(requester, cohort="tight")["field"] == "epsilon"
         other = create(requester, cohort="wards")
         assert other["title"] == 'The job protects each organisation, and the budget of cohort "wards" each patient.'
         job = create(requester, ids=[f"S-{number:02}" for number in range(30)], **wards)
@@ -282,7 +283,7 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
         laid = requester.document("PUT", "/api/samples?name=scans.npy", npy(np.ones((30, 4))))
         requester.document("PUT", "/api/samples?name=others.npy", npy(np.zeros((24, 4))))  # from another page
         stale = requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": JOB})
-        assert stale["title"] == "This file of samples is not at hand any more."
+        assert stale["title"] == "This file of samples is no longer here."
         assert [file.stat().st_size for file in files_of(requester)] == [len(npy(np.zeros((24, 4))))]
         refused = create(requester, cohort="nobody")
         assert "nobody" in refused["title"]
@@ -409,15 +410,15 @@ def test_a_job_that_follows_the_plan_is_what_the_plan_says():
     job |= {"threshold": str(plan["threshold"]), "sigma": plan["sigma"]}
     planner.check(question, plan["asked"], JobRequest(**job))
     for changes in ({"epsilon": 1.9}, {"sigma": 2.0}, {"threshold": "2"}, {"min_teachers": 99}, {"votes": 2}):
-        with pytest.raises(ConflictError, match="what the form says"):
+        with pytest.raises(ConflictError, match="The form has changed"):
             planner.check(question, plan["asked"], JobRequest(**job | changes))
-    with pytest.raises(ConflictError, match="what the form says"):
+    with pytest.raises(ConflictError, match="The form has changed"):
         planner.check(question, plan["asked"] + 1, JobRequest(**job))
     # What the terms do not have is in the form too.
     for changes in ({"agreement": 0.9}, {"samples": 401}, {"min_accuracy": 0.8}):
-        with pytest.raises(ConflictError, match="what the form says"):
+        with pytest.raises(ConflictError, match="The form has changed"):
             planner.check(question.model_copy(update=changes), plan["asked"], JobRequest(**job))
-    with pytest.raises(ConflictError, match="what the form says"):
+    with pytest.raises(ConflictError, match="The form has changed"):
         Planner().check(question, plan["asked"], JobRequest(**job))
 
 

@@ -237,7 +237,7 @@ def test_an_ample_budget_asks_all_and_is_not_used_up():
 @thorough
 def test_too_small_a_budget_says_what_it_takes():
     votes = agreement_model(20, 4)
-    with pytest.raises(PrivacyError, match="20 votes buy no right label at epsilon") as caught:
+    with pytest.raises(PrivacyError, match="20 votes buy not one correct label at epsilon") as caught:
         plan_job(votes, epsilon=0.05, delta=DELTA, samples=100)
     organisations, each, enough = told(caught.value.do)
     assert 0.05 < enough < 10
@@ -252,16 +252,16 @@ def test_too_small_a_budget_says_what_it_takes():
 
 def told(text):
     """The numbers of the first sentence: organisations, votes of each, epsilon."""
-    numbers = re.match(r"A first right label takes about ([\d,]+) .* with about (\d+) votes .* about ([\d.]+)\. ", text)
+    numbers = re.match(r"A first correct label takes about ([\d,]+) .* about (\d+) votes .* about ([\d.]+)\. ", text)
     organisations, each, epsilon = numbers.groups()
     return int(organisations.replace(",", "")), int(each), float(epsilon)
 
 
 @thorough
 def test_many_labels_are_said_to_take_more():
-    with pytest.raises(PrivacyError, match="50 right labels take about") as caught:
+    with pytest.raises(PrivacyError, match="50 correct labels take about") as caught:
         plan_job(agreement_model(8, 10, 0.9), epsilon=1.0, delta=DELTA, samples=1000)
-    each = int(re.search(r"50 right labels take .* 8 with about (\d+) votes each", caught.value.do)[1])
+    each = int(re.search(r"50 correct labels take .* 8 with about (\d+) votes each", caught.value.do)[1])
     found = plan_job(agreement_model(8, 10, 0.9, votes=each), epsilon=1.0, delta=DELTA, samples=1000, unit="patient")
     assert 45 <= found.chosen.right < 75
     assert f"--unit patient --votes {each}" in caught.value.do

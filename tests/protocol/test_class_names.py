@@ -138,7 +138,7 @@ def test_names_stand_for_class_ids_in_every_form(rows):
 def test_a_name_that_is_no_class_is_refused_with_the_nearest_one_and_without_its_place(wrong, meant):
     with pytest.raises(PredictionsError) as caught:
         as_votes([["benign", wrong, "malignant", wrong]], len(NAMES), NAMES)
-    assert caught.value.what == "2 predictions are no class of this job."
+    assert caught.value.what == "2 predictions are not classes of this job."
     assert meant in caught.value.do
     assert wrong not in str(caught.value)
 

@@ -42,9 +42,9 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return caught.value.code
 
 
-def create() -> str:
+def create(*more: str) -> str:
     """A new job; its id."""
-    return document("job", "create", *REQUESTER, "--data", "public.npz", *CREATE)["id"]
+    return document("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, *more)["id"]
 
 
 def vote(job: str) -> None:

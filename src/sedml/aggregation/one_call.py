@@ -108,7 +108,7 @@ def aggregate(
     if left:
         raise PredictionsError(
             f"The predictions have {counted(rows, 'row')}, and each teacher has {protected.votes}.",
-            "Give as many rows for each teacher, of -1 where it has fewer parts.",
+            "Give as many rows for each teacher, filled with -1 where it has fewer parts.",
         )
     task = Task(
         classes=count,

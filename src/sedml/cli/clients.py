@@ -83,13 +83,13 @@ def job_or_id(party: Requester | Teacher | Operator, text: str | None) -> JobVie
         raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
     if kit.role == "teacher":
         raise NotFoundError(
-            f"No job that is open, or that you voted on with this kit, begins with {text}.",
+            f"No open job, and none that you voted on with this kit, has an id that begins with {text}.",
             "`sedml job list` shows the open ones. If the job has ended, give its whole id.",
         )
     raise NotFoundError(
-        f"You have no job that begins with {text}."
+        f"You have no job whose id begins with {text}."
         if kit.role == "requester"
-        else f"No job on {next(iter(kit.servers)).upper()} begins with {text}.",
+        else f"No job on {next(iter(kit.servers)).upper()} has an id that begins with {text}.",
         "`sedml job list` shows all of them.",
     )
 

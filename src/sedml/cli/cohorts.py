@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _UNKNOWN = 1
 _BAR = 10
 _ONE_ORDER = (
-    "Epsilon is no sum: at the one Rényi order at which the books count all jobs, the first may cost several times "
-    "what its terms say, and later ones add little."
+    "Epsilons do not add up: the books count all jobs at one Rényi order, at which the first job may show several "
+    "times the epsilon of its terms, and later ones add little."
 )
 
 LimitOption = Annotated[
     float | None, typer.Option("--limit", help="For teachers: what all jobs together may cost you, in epsilon.")
 ]
-NoLimit = Annotated[bool, typer.Option("--no-limit", help="For teachers: take your own limit back.")]
+NoLimit = Annotated[bool, typer.Option("--no-limit", help="For teachers: remove your own limit.")]
 
 
 def budget(
@@ -36,10 +36,10 @@ def budget(
 
     A budget protects each organisation, or each patient or customer whose data it holds. A server refuses a job that
     would use more than is left. Teachers see their own account too: what the jobs that counted their votes cost. With
-    `--limit`, a teacher sets a limit of its own at both servers: no job from then on counts its votes that could pass
-    it.
+    `--limit`, a teacher sets a limit of its own at both servers: from then on, no job that could exceed it counts
+    the teacher's votes.
 
-    Exit code 1 if a server does not say.
+    Exit code 1 if a server does not answer.
 
     Example: sedml budget --kit kits/teacher-007 --limit 2
     """
@@ -51,7 +51,7 @@ def budget(
     loaded = ClientKit.load(find_kit(kit, "requester"))
     if limit is not None or no_limit:
         if loaded.role != "teacher":
-            raise InputError(f"{loaded.name} is no teacher.", "Only teachers have a limit of their own.")
+            raise InputError(f"{loaded.name} is not a teacher.", "Only teachers have a limit of their own.")
         if limit is not None and no_limit:
             raise InputError("--limit and --no-limit contradict each other.", "Use one of them.")
         if limit is not None and not 0 < limit < float("inf"):
@@ -78,7 +78,7 @@ def _cohorts(found: Budgets) -> Table:
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("at delta", justify="right", no_wrap=True)
     table.add_column("used", no_wrap=True)
-    table.add_column("of it reserved", justify="right")
+    table.add_column("reserved", justify="right")
     for line in found.lines:
         promise = f"{line.epsilon:.4g}", f"{line.delta:.4g}"
         used = f"{_bar(line.used_share)} {_percent(line.used_share)}"
@@ -107,4 +107,4 @@ def _bar(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g}%"

@@ -19,7 +19,7 @@ def evidence(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one page about a job, or about all jobs of a cohort, for somebody's file.
+    """Write a page about a job, or about all jobs of a cohort, to be kept on file.
 
     Terms, guarantee, software, charges, proofs from both servers' logs,
     retention: what a data protection officer asks. The page needs nothing but

@@ -45,15 +45,15 @@ def provision(
     budget_unit: Annotated[
         str,
         typer.Option(
-            help="Whom that promise protects: each organisation, or each of those whose data it holds, in a word such "
-            "as patient."
+            help="Whom that promise protects: each organisation, or each of those whose data it holds: say patient, "
+            "customer, or another word."
         ),
     ] = ORGANISATION,
     as_json: AsJson = False,
 ) -> None:
     """Make the kits of a deployment: a folder with keys and tokens for each server, operator, teacher and requester.
 
-    Whoever runs this sees every secret once. If that is too much trust, give --teachers 0 and let everybody make their
+    Whoever runs this sees every secret once. If nobody shall, give --teachers 0 and let everybody make their
     own kit with `sedml enrol`.
 
     Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 250 --requesters 1
@@ -104,7 +104,7 @@ def enrol(
     role: Annotated[Literal["teacher", "requester"], typer.Option(help="Your role.")] = "teacher",
     organisation: Annotated[
         str | None,
-        typer.Option(help="Your organisation, if it has another name: it votes once, whoever holds a kit of it."),
+        typer.Option(help="Your organisation, if it has another name. It votes once, however many kits it has."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: NAME.", show_default=False)] = None,
     as_json: AsJson = False,
@@ -140,12 +140,12 @@ def certify(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Give a server a new key and certificate, replacing both in its kit or neither, and revoke the one it had.
+    """Give a server a new key and certificate, both or neither, and revoke the old certificate.
 
-    Clients do not notice: they trust the authority, which stays the same. It
-    has the host names of the certificate that it replaces, and --names. The
-    certificate that was replaced is refused by whoever has the authority's new
-    list, revoked.pem.
+    Clients do not notice: they trust the authority, which stays the same. The
+    new certificate has the host names of the old one, and those of --names. The
+    old one is refused by everybody who has the authority's new list,
+    revoked.pem.
 
     Example: sedml certify kits/s0 --authority kits/authority
     """

@@ -27,9 +27,9 @@ _DIFFER, _ILL = 1, 3
 
 def log(
     kit: KitOption = None,
-    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many jobs, or lines, to show at most.")] = 50,
+    last: Annotated[int, typer.Option(min=1, max=100_000, help="The most jobs, or lines, to show.")] = 50,
     witnessed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A note of a witness: is it of the log that you are shown?")
+        Path | None, typer.Option(metavar="FILE", help="A witness's note, to check against the log that you are shown.")
     ] = None,
     witness_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="For --witnessed: the key of the witness.")
@@ -38,7 +38,7 @@ def log(
         str | None,
         typer.Option(
             metavar="SIZE:ROOT",
-            help="For operators: the other server was put back to this state, and you know why. Go on.",
+            help="For operators: go on although the other server was put back to this state: you know why.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -48,8 +48,8 @@ def log(
     To a teacher: every job and charge of its cohort, whoever asked for it. To a
     requester: its own jobs. To an operator: who did what at its server.
 
-    Exit code 3 if a log is not what it was, or what it should be; 1 if the two
-    differ about a job.
+    Exit code 3 if a log is not what it was, or not what it should be; 1 if the
+    two differ about a job.
 
     Example: sedml log --kit kits/teacher-007
 
@@ -121,18 +121,19 @@ def _jobs(party: Any, found: dict[ServerName, LogReading], last: int) -> list[Ta
     jobs = every[-last:]
     ids = short_ids(job.job for job in jobs)
     table = Table(title="Jobs in the logs", title_justify="left")
-    for column in ("id", "title", "cohort", "logged (UTC)", "charged", "outcome", "log"):
-        table.add_column(column, no_wrap=column in ("id", "charged"), overflow="fold")
+    several = len({", ".join(job.cohorts) for job in jobs}) > 1
+    for column in ("id", "title", *(["cohort"] if several else []), "logged\n(UTC)", "charged", "outcome", "log"):
+        table.add_column(column, no_wrap=column not in ("title", "cohort", "outcome"), overflow="fold")
     for job in jobs:
         terms, where = _terms(party, job.job), " ".join(sorted(job.found.get("job", {}))).upper()
-        cost = job.told("charge", lambda charge: f"eps {charge['epsilon']:g} / {charge['unit']}")
+        cost = job.told("charge", lambda charge: f"epsilon {charge['epsilon']:g} /\n{charge['unit']}")
         at = job.told("job", lambda one: _moment(one["at"])[:-3])
         title = Text("terms not shown" if terms is None else terms.title)
         table.add_row(
             ids[job.job],
             title,
-            ", ".join(job.cohorts),
-            at or "-",
+            *([", ".join(job.cohorts)] if several else []),
+            at.replace(" ", "\n") or "-",
             cost.replace(" according", "\naccording") or "-",
             job.outcome,
             where,
@@ -176,20 +177,20 @@ def _checked(found: dict[ServerName, LogReading]) -> list[str]:
     for name, one in found.items():
         later = f" {one.later} more wait to be cosigned." if one.later else ""
         lines.append(
-            f"{name.upper()}: all {one.checkpoint.size:,} entries are as it has signed them; the other server has "
-            f"cosigned them, and dates that {_moment(one.cosigned_at)} UTC.{later}"
+            f"{name.upper()}: all {one.checkpoint.size:,} entries are as it signed them. The other server cosigned "
+            f"them, by its own clock at {_moment(one.cosigned_at)} UTC.{later}"
         )
     return lines
 
 
 def receipts(
     kit: KitOption = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check each, without asking anybody.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check each of them; this asks no server.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the receipts of your votes, with the proof that each job is in the logs of both servers.
 
-    Exit code 3 if one of them does not hold, or is damaged.
+    Exit code 3 if a receipt does not hold, or is damaged.
 
     Example: sedml receipts --kit kits/teacher-007 --verify
     """
@@ -207,8 +208,8 @@ def receipts(
     for one, problem in zip(found, problems, strict=True):
         places = ", ".join(str(one.proofs[name].number) for name in sorted(one.proofs))
         proof = [problem or "holds"] if verify else []
-        taken, cost = ", ".join(f"{at:%Y-%m-%d %H:%M}" for at in one.taken.values()), f"{one.terms.epsilon:g}"
-        table.add_row(ids[one.terms.id], Text(one.terms.title), taken, cost, places, *proof)
+        taken = ", ".join(dict.fromkeys(f"{at:%Y-%m-%d %H:%M}" for at in one.taken.values()))
+        table.add_row(ids[one.terms.id], Text(one.terms.title), taken, f"{one.terms.epsilon:g}", places, *proof)
         documents.append(one.model_dump(mode="json") | {"problem": problem})
     every = len(found) + len(damaged)
     said = f"{problems.count(None)} of {every} receipts hold." if verify else "--verify checks them."
@@ -222,14 +223,14 @@ def receipts(
 def witness(
     kit: KitOption = None,
     interval: Annotated[
-        float | None, typer.Option(min=1.0, help="Go on for ever, and look again after so many seconds.")
+        float | None, typer.Option(min=1.0, help="Keep going, and look again every so many seconds.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Cosign the logs of both servers from a third place, each only if it extends what you saw last.
 
-    Any kit will do, of somebody without an account too (`sedml enrol`). The
-    notes that you cosigned are in `log/` of the kit, for everybody: with
+    Any kit will do, even that of somebody without an account (`sedml enrol`).
+    The notes that you cosign are kept in `log/` of the kit, for everybody: with
     `sedml log --witnessed` others see whether they are shown the same log.
 
     Exit code 3 if a log does not extend what you saw last.

@@ -22,14 +22,14 @@ def add(
     ],
     organisation: Annotated[
         str | None,
-        typer.Option(help="Whose account it is, if the enrolment names an organisation: write what you know to be so."),
+        typer.Option(help="Whose account it is, if the enrolment names an organisation: the name you know to be true."),
     ] = None,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Add an account for a teacher or requester to your server. The other operator does the same at theirs.
 
-    An organisation votes once, and what was spent on it stays with its name: look who it is before you add it.
+    An organisation votes once, and what was spent on it stays with its name: make sure who it is before you add it.
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """
@@ -40,7 +40,7 @@ def add(
         named = document.organisation
         raise InputError(
             f"The enrolment of {document.name} names {f'the organisation {named}' if named else 'no organisation'}.",
-            f"If you know that to be so, {f'say --organisation {named}' if named else 'leave out --organisation'}.",
+            f"If you know that to be true, {f'say --organisation {named}' if named else 'leave out --organisation'}.",
         )
     operator, server = find_operator(kit)
     made = operator.add_account(document)

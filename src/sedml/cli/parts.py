@@ -24,7 +24,7 @@ _By = Annotated[
     str | None, typer.Option(help="The column (or npz array) that has the id of a record's unit, such as patient_id.")
 ]
 _Unit = Annotated[
-    str | None, typer.Option(help="What a unit is: the jobs that protect each of them. Default: as --by, less _id.")
+    str | None, typer.Option(help="What a unit is, in the word that jobs use. Default: --by without _id.")
 ]
 _Spread = Annotated[
     int, typer.Option(min=1, help="In how many parts the same unit may be. Only for parts made by other means.")
@@ -99,7 +99,7 @@ def shard(
 def train(
     parts: Annotated[Path, typer.Argument(help="A folder of parts, from `sedml shard`.")],
     *,
-    label: Annotated[str, typer.Option(help="The column (or npz array) that has the class: 0, 1, ...")],
+    label: Annotated[str, typer.Option(help="The column (or npz array) that has the class, as a number or a name.")],
     out: Annotated[Path, typer.Option(help="Folder for the models and their manifest.json.")],
     model: Annotated[
         str, typer.Option(help="logistic, forest, boosting, or the import path of a scikit-learn classifier.")

@@ -15,19 +15,19 @@ CLASSES = "How many classes there are; or their names, as in benign,malignant; o
 UnitOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Whom epsilon protects: each organisation with all its votes, or each of those whose data it holds, in a "
-        "word such as patient or customer."
+        help="Whom epsilon protects: each organisation with all its votes, or each of those whose data it holds: say "
+        "patient, customer, or another word."
     ),
 ]
 VotesOption: TypeAlias = Annotated[
     int,
     typer.Option(
-        help="How many votes each organisation has on a sample: one of a model for each of as many disjoint parts of "
-        "its data."
+        help="How many votes each organisation has on a sample: one for each of the disjoint parts of its data, from a "
+        "model of that part."
     ),
 ]
 SpreadOption: TypeAlias = Annotated[
-    int, typer.Option(help="In how many parts one patient or customer may appear, those of all organisations together.")
+    int, typer.Option(help="In how many parts, counted over all organisations, one patient or customer may appear.")
 ]
 
 
@@ -40,7 +40,7 @@ def read_class_names(classes: str) -> str | list[str]:
     except (OSError, UnicodeError) as error:
         why = reason(error) if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TaskError(
-            f"--classes {classes!r} is no number, no list of names and no file that can be read ({why}).",
+            f"--classes {classes!r} is neither a number nor a list of names, and cannot be read as a file ({why}).",
             "Write --classes 3, --classes benign,malignant, or the name of a file with one name on each line.",
         ) from None
     return [line for line in lines if line.strip()]

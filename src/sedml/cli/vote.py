@@ -34,35 +34,35 @@ def vote(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Your own model: .onnx, .pt2 (torch.export), or saved with joblib, and loading that runs its code."
+            help="Your own model: .onnx, .pt2 (torch.export), or a joblib file; loading a joblib file runs its code."
         ),
     ] = None,
     models: Annotated[
         Path | None,
         typer.Option(
-            help="A folder with a model for each part of your data, as `sedml train` makes it: a vote for each."
+            help="A folder with a model for each part of your data, as `sedml train` makes it; each model has one vote."
         ),
     ] = None,
     predictions: Annotated[
         Path | None,
         typer.Option(
-            help="One class per sample, by its id or its name (-1 to abstain), or scores: .csv, .parquet, .npy or "
-            ".npz. Where you have several votes: a row or a column for each. Ids of samples give their order."
+            help="One class per sample, by number or name (-1 abstains), or scores: .csv, .parquet, .npy or .npz. "
+            "With several votes, one row or column for each. Rows with the samples' ids may come in any order."
         ),
     ] = None,
     balance: Annotated[
         bool,
         typer.Option(
             "--balance",
-            help="For --models: correct each model for how often its own part has seen each class. Only where your "
-            "classes are not as frequent as among the job's samples: elsewhere it costs accuracy.",
+            help="For --models: correct each model for how frequent each class is in its own part. Use it only if your "
+            "classes are not as frequent as in the job's samples; otherwise it costs accuracy.",
         ),
     ] = False,
     abstain_below: Annotated[
         float | None,
         typer.Option(
-            help="For --models: abstain from samples of which a model is less sure than this, as 0.9. Fewer votes, "
-            "and more of them right."
+            help="For --models: abstain where a model is less sure than this, such as 0.9. Fewer votes, but a larger "
+            "share of them correct."
         ),
     ] = None,
     data: Annotated[
@@ -93,7 +93,7 @@ def vote(
             "what it costs the organisation."
         ),
     ] = ORGANISATION,
-    interval: Annotated[float, typer.Option(help="For --watch: seconds between two looks.", min=0.05)] = 30.0,
+    interval: Annotated[float, typer.Option(help="For --watch: seconds between checks for jobs.", min=0.05)] = 30.0,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,8 +102,8 @@ def vote(
     Voting again with the same predictions changes nothing, so it is safe to repeat a command that failed.
 
     With --watch, --max-epsilon is what any one job may cost and --max-total-epsilon what all votes with this kit may
-    cost together, by the kit's own account in votes/. Each job counts at the most that its terms allow. With --json,
-    it prints one document per line for everything that happens.
+    cost together, by the kit's own account in votes/. Each job is counted at the most that its terms allow. With
+    --json, it prints one document per line for everything that happens.
 
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
 
@@ -146,7 +146,7 @@ def vote(
         raise typer.BadParameter("would do nothing without --watch. --max-epsilon limits one job.", param_hint=hint)
     given = [one for one in (model, models, predictions) if one is not None]
     if len(given) != 1:
-        what = "give one of the three to vote with." if not given else "give one of the three, not more."
+        what = "give one of the three." if not given else "give only one of the three."
         raise typer.BadParameter(what, param_hint="--model, --models, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
     # Before anybody is asked: what cannot be loaded cannot vote.

@@ -149,7 +149,7 @@ def _from_us(request: Request, host: str) -> bool:
 def _open(request: Request, admission: Admission) -> Response:
     session = admission.trade(request.query_params.get("token", "")) if request.method == "GET" else None
     if session is None:
-        what = "This address is not good, or not any more: it lets one browser in, once."
+        what = "This address is wrong, or has been used: it lets one browser in, once."
         return _turned_away(request, 403, what, f"For a new one, {_AGAIN}")
     # Not by status 303: a browser sends no strict cookie along a redirection that began at a link or a file.
     onwards = '<meta http-equiv="refresh" content="0;url=/">'

@@ -31,7 +31,7 @@ def count_classes(classes: object) -> int:
         found = read_classes(classes)[0]
         if not isinstance(found, int) or not 2 <= found <= _MOST_CLASSES:
             raise TaskError(
-                "The number of classes is none that a job can have.",
+                "A job cannot have this number of classes.",
                 f"Use 2 to {_MOST_CLASSES:,}, or name them, as in benign, malignant.",
             )
         return found
@@ -100,8 +100,8 @@ class Planner:
         chosen = self._made.get(question)
         if chosen is None or not _follows(question, chosen, asked, job):
             raise ConflictError(
-                "The plan is not that of what the form says now.",
-                "Wait for the plan, look at it, and create the job then.",
+                "The form has changed since this plan was made.",
+                "Wait for the new plan, look at it, and then create the job.",
             )
 
 

@@ -49,7 +49,7 @@ async def revoke(request: Request) -> Response:
 
 async def show_log(request: Request) -> Response:
     """The newest lines of the log; with `whole`, whether all of it is what was written and cosigned."""
-    operator, said = _operator(request), "These lines were read, and not checked."
+    operator, said = _operator(request), "These lines have been read, but not checked."
     complaint = None
     if "whole" in request.query_params:
         try:

@@ -123,7 +123,7 @@ async def create_job(request: Request) -> Response:
 async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:
     path = session.samples.get(wanted.file)
     if path is None:  # another page of this console has sent one since
-        raise FileFormatError("This file of samples is not at hand any more.", "Choose it again.")
+        raise FileFormatError("This file of samples is no longer here.", "Choose it again.")
     with about("deadline"):
         moment_of(wanted.job.deadline, datetime.now(UTC))
     with about("threshold"):

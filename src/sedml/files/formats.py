@@ -170,6 +170,6 @@ def _check_room(path: Path, size: int) -> None:
     if size > max(_SMALL, _UNPACKED * stored):
         raise FileFormatError(
             f"{path} has {stored / 1e6:,.1f} MB, and would take {size / 1e6:,.0f} MB of memory, or is damaged.",
-            "If you trust whoever wrote it, have it written without compression (np.savez), or with smaller numbers "
+            "If you trust its author, have it written without compression (np.savez), or with smaller numbers "
             "(uint8, int16, float32).",
         )

@@ -113,7 +113,7 @@ def _by_class(table: Table, scores: _Array, classes: Sequence[str]) -> _Array:
         return scores
     if sorted(headings) != sorted(wanted):
         raise FileFormatError(
-            f"The headings of {table.path} are some of the classes, but not each of them once.",
+            f"The headings of {table.path} are some of the classes, but not all of them, once each.",
             "Give a column of scores for each class, with its name on top.",
         )
     return scores[:, [headings.index(name) for name in wanted]]

@@ -188,7 +188,7 @@ class _Arrays:
         ):
             raise FileFormatError(
                 f"The arrays of {self.where} are not all of one length, or hold Python objects.",
-                "Give plain arrays that have one entry a record.",
+                "Give plain arrays that have one entry per record.",
             )
 
     def columns(self, *names: str) -> list[Sequence[Any]]:

@@ -98,7 +98,7 @@ def what_would_do(
         return bought(_roughly(votes.again(number, 1), budget, samples, min_accuracy))
 
     told = []
-    wanted = [("A first right label takes", LEAST_RIGHT), (f"{_FEW} right labels take", float(_FEW))]
+    wanted = [("A first correct label takes", LEAST_RIGHT), (f"{_FEW} correct labels take", float(_FEW))]
     for what, target in wanted if samples > 2 * _FEW else wanted[:1]:
         found = []
         number = _least(right, target, teachers * each, _MOST_VOTES)
@@ -112,7 +112,7 @@ def what_would_do(
         found += [] if epsilon is None else [f"an epsilon of about {epsilon:.3g}"]
         told += [f"{what} {', or '.join(found)}."] if found else []
     if several:
-        more = "Several votes of one organisation are those of models for disjoint parts of its data"
+        more = "An organisation has several votes if it trains a model on each of several disjoint parts of its data"
         whom = f"; epsilon then protects each patient or customer: --unit patient --votes {several}"
         told.append(f"{more}{whom if unit.name == ORGANISATION else ''}.")
     return " ".join(told) or "Offer more samples, ask for a lower accuracy, or for better votes."

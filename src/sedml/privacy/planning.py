@@ -141,8 +141,8 @@ def plan_job(
             break
     else:
         raise PrivacyError(
-            f"{_counted(votes)} buy no right label at epsilon {epsilon:g} and delta {delta:g}, "
-            f"where {min_accuracy:.1%} of the labels must be right.",
+            f"{_counted(votes)} buy not one correct label at epsilon {epsilon:g} and delta {delta:g}, "
+            f"where {min_accuracy:.1%} of the labels must be correct.",
             what_would_do(votes, protected, budget, samples, min_accuracy, progress),
         )
 
@@ -240,7 +240,7 @@ def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     often = search.answered >= 0.01
     most = float((search.right[often] / search.answered[often]).max()) if often.any() else 0.0
     return TaskError(
-        f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even with hardly any noise.",
+        f"No threshold makes {min_accuracy:.1%} of these teachers' labels correct, even with hardly any noise.",
         f"Ask for less than {most:.1%}, for more votes, or for better ones.",
     )
 

@@ -76,7 +76,7 @@ def _check_threshold(threshold: float, teachers: int, each: int, sigma: float | 
     if votes == 1.0 and isinstance(given, Integral) and teachers > 1:
         raise TaskError(
             "A threshold of 1 can be read as one vote or as all teachers.",
-            "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",
+            "Write 1.0 for all of them. One vote is not a consensus: use a fraction such as 0.6, or a count from 2 on.",
         )
     fraction = votes <= 1.0 and not isinstance(given, Integral)
     reached = votes * teachers * each if fraction else votes

@@ -97,8 +97,8 @@ def ids_of(cells: npt.NDArray[Any], names: Sequence[str]) -> npt.NDArray[np.int6
         ids[start : start + _BLOCK] = block = np.array(found, np.int64)[places]
         wrong += int((block == _NONE).sum())
     if wrong:
-        what = "A prediction is" if wrong == 1 else f"{wrong:,} predictions are"
-        raise PredictionsError(f"{what} no class of this job.", _advice(example, names))
+        what = "1 prediction is not a class" if wrong == 1 else f"{wrong:,} predictions are not classes"
+        raise PredictionsError(f"{what} of this job.", _advice(example, names))
     return ids.reshape(cells.shape)
 
 

@@ -37,7 +37,7 @@ export async function follow(path, body, progress, signal) {
       if (line.result) return line.result;
       progress(line);
     }
-    if (done) throw new Problem({ title: "The console stopped in the middle of this.", detail: "Do it again: it goes on from there." });
+    if (done) throw new Problem({ title: "The console stopped in the middle of this.", detail: "Do it again: it continues from there." });
   }
 }
 

@@ -148,7 +148,7 @@ export const number = (value) => Number(value).toLocaleString("en", { maximumFra
 export const short = (value) => (value == null ? "unbounded" : tiny(Number(value)) ?? String(Number(Number(value).toPrecision(3))));
 const tiny = (value) => (value && Math.abs(value) < 1e-3 ? value.toExponential() : null);
 export const counted = (value, thing) => `${number(value)} ${thing}${number(value) === "1" ? "" : "s"}`;
-export const percent = (share) => `${(100 * share).toFixed(1)} %`;
+export const percent = (share) => `${(100 * share).toFixed(1)}%`;
 export const moment = (text) => (text ? `${new Date(text).toISOString().slice(0, 16).replace("T", " ")} UTC` : "");
 export const id = (text) => el("code", { title: text }, text.slice(0, 8));
 

@@ -16,7 +16,7 @@ const WORK = [
   ["leads", "jobs are driven by", (value) => (Number(value) ? "this process" : "another process of this server")],
 ];
 const LINK = [
-  ["peer_seen_seconds", "last heard", (value) => (value < 0 ? "never" : `${lasting(value)} ago`)],
+  ["peer_seen_seconds", "last heard from", (value) => (value < 0 ? "never" : `${lasting(value)} ago`)],
   ["link_delay_seconds", "delay", lasting],
   ["link_bytes_total", "traffic", volume],
   ["link_rounds_total", "rounds", number],
@@ -25,7 +25,7 @@ const CALLERS = [
   ["http_connections", "connected now", number],
   ["http_requests_in_flight", "requests being answered", number],
   ["http_received_bytes_total", "received", volume],
-  ["http_connections_refused_total", "connections refused, being too many", number],
+  ["http_connections_refused_total", "connections refused as too many", number],
 ];
 
 export async function load(screen, signal) {
@@ -34,7 +34,7 @@ export async function load(screen, signal) {
   const requests = listing("Requests", [
     ["request", (one) => `${one.method} ${one.route}`],
     ["answered", (one) => number(one.times), "number"],
-    ["of them refused or failed", (one) => (one.bad ? `${number(one.bad)} (${percent(one.bad / one.times)})` : "none"), "number"],
+    ["refused or failed", (one) => (one.bad ? `${number(one.bad)} (${percent(one.bad / one.times)})` : "none"), "number"],
     ["on average", (one) => (one.seconds == null ? "" : lasting(one.seconds)), "number"],
   ], "No request was answered yet.", { words: (one) => `${one.method} ${one.route}` });
   screen.replaceChildren(

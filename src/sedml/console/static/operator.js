@@ -20,7 +20,7 @@ async function overview(screen, signal) {
       ...["open", "running", "done"].map((state) => tile(`jobs ${state}`, number(figure("jobs", state)))),
       tile("ballots held", number(figure("ballots_total"))),
       tile("alarms", number(figure("alarms_total")), figure("alarms_total") ? "bad" : "good"),
-      tile("since the other server was heard", figure("peer_seen_seconds") < 0 ? "never" : lasting(figure("peer_seen_seconds"))));
+      tile("since the other server was last heard from", figure("peer_seen_seconds") < 0 ? "never" : lasting(figure("peer_seen_seconds"))));
     health.replaceChildren(wrong.length ? checkTable(wrong) : el("p", {}, badge("PASS", "good"), " Every check passes."));
     recent.replaceChildren(table("Log", LINES, lines.entries.slice(0, 6), "The log is empty."));
   });
@@ -34,12 +34,12 @@ async function jobs(screen, signal) {
 async function one(screen, signal, job) {
   const [found, lines] = await Promise.all([ask("/api/jobs", { signal }), ask("/api/log", { signal })]);
   const known = found.jobs.find((other) => other.id === job);
-  const history = listing("History", LINES, "The lines of the log that were read say nothing of it.");
+  const history = listing("History", LINES, "The lines that were read say nothing about it.");
   history.show(lines.entries.filter((entry) => entry.subject.includes(job)));
   screen.replaceChildren(el("p", {}, el("a", { href: "#jobs" }, "← All jobs")),
     known ? card(titled(name(known), phase(known)), facts(terms(known)), serversOf(known)) : card("Job", el("p", {}, "This server does not list it.")),
     card("History", history.box,
-      el("p", { class: "quiet" }, `Of the newest ${counted(lines.entries.length, "line")} of the log.`)));
+      el("p", { class: "quiet" }, `From the newest ${counted(lines.entries.length, "line")} of the log.`)));
 }
 
 async function accounts(screen, signal) {
@@ -77,7 +77,7 @@ async function log(screen, signal) {
     said.replaceChildren(verdict(found));
     lines.show(found.entries);
   };
-  screen.replaceChildren(card("Log", el("div", { class: "actions" }, button("Check every entry from the first on", () => read("/api/log?whole"))), said, lines.box));
+  screen.replaceChildren(card("Log", el("div", { class: "actions" }, button("Check every entry", () => read("/api/log?whole"))), said, lines.box));
   await read("/api/log");
 }
 

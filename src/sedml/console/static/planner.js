@@ -5,7 +5,7 @@ import { card, checked, clear, counted, el, facts, field, lead, mark, notice, nu
 import { dropZone, named } from "./files.js";
 import { ORGANISATION, progressBar } from "./shared.js";
 
-const UNMADE = "The plan is made once the fields that are marked have been corrected.";
+const UNMADE = "Correct the marked fields to see the plan.";
 const ENOUGH = 250; // votes of all organisations together, where they may have many
 const PAUSE = 200; // milliseconds without a change before a plan is asked for
 
@@ -15,7 +15,7 @@ export async function newJob(screen, signal, who) {
   const samples = numeric(1000, { min: 1, step: 1 }), teachers = numeric(250, { min: 1, step: 1 }), classes = el("textarea", { rows: 1, required: true, spellcheck: "false" }, "10");
   const epsilon = numeric(2, { min: 0.05 }), slider = el("input", { type: "range", min: -1.3, max: 1.5, step: 0.01, value: Math.log10(2), "aria-label": "Epsilon" });
   const delta = numeric("1e-5", { min: "1e-12", max: 0.5 }), title = el("input", { type: "text", maxlength: 200 }), deadline = el("input", { type: "text", value: "7d", required: true });
-  const ids = el("select", {}), idColumn = field("Column with the ids", ids, "teachers see them, and labels are given by them");
+  const ids = el("select", {}), idColumn = field("Column with the ids", ids, "teachers see these ids, and the labels carry them");
   const votes = numeric(1, { min: 1, max: 64, step: 1 }), spread = numeric(1, { min: 1, max: 64, step: 1 });
   const cohort = el("select", {}), protects = (name, unit) => el("option", { value: name, "data-unit": unit }, `each ${unit} (cohort ${name})`);
   const agreement = numeric(0.75, { min: 0.01, max: 0.99 }), asked = numeric(samples.value, { min: 1, step: 1 }), threshold = el("input", { type: "text", value: 0.6, required: true }), sigma = numeric("", { required: false });
@@ -42,11 +42,11 @@ export async function newJob(screen, signal, who) {
     }
   };
   const unit = () => cohort.selectedOptions[0].dataset.unit;
-  const spreads = field("", spread, "1 where parts have nobody in common");
+  const spreads = field("", spread, "1 if no two parts have anybody in common");
   const say = (...text) => { chart.hidden = true; outcome.replaceChildren(el("p", { class: "bad" }, ...text)); outcome.classList.remove("stale"); };
   const plan = async () => {
     spreads.hidden = unit() === ORGANISATION;
-    spreads.firstChild.textContent = `Parts, of all organisations, that one ${unit()} may be in`;
+    spreads.firstChild.textContent = `Parts that one ${unit()} may be in, over all organisations`;
     if (spreads.hidden) spread.value = 1;
     if (!votesGiven) votes.value = spreads.hidden ? 1 : Math.max(1, Math.min(64, Math.floor(ENOUGH / teachers.value)));
     pending.abort();
@@ -80,7 +80,7 @@ export async function newJob(screen, signal, who) {
     curve(chart, points, chosen);
     outcome.replaceChildren(
       el("p", { class: "headline" }, headline(chosen)),
-      el("p", { class: "legend" }, el("span", { class: "key answered" }), "labels ", el("span", { class: "key right" }), "of them right"),
+      el("p", { class: "legend" }, el("span", { class: "key answered" }), "labels ", el("span", { class: "key right" }), "correct labels"),
       facts([
         ["ask about", `${number(chosen.asked)} of ${counted(samples.value, "sample")}`],
         ["threshold", `${number(chosen.threshold)} of ${counted(teachers.value * votes.value, "vote")}${votes.value > 1 ? `; one organisation has ${votes.value}` : ""}`],
@@ -145,7 +145,7 @@ export async function newJob(screen, signal, who) {
     event.preventDefault();
     clear();
     if (!file) {
-      notice({ what: "No file of samples was chosen yet.", do: "Choose one first: a table or an array." }, zone);
+      notice({ what: "You have not chosen a file of samples yet.", do: "Choose a table or an array first." }, zone);
       zone.control.focus();
     } else if (checked([...form.elements])) {
       whileBusy(create).catch((problem) => notice(problem, make));
@@ -161,8 +161,8 @@ export async function newJob(screen, signal, who) {
         zone, idColumn,
         el("div", { class: "row" }, field("Samples at hand", samples), field("Classes", classes, "how many; or their names: benign, malignant")),
         el("div", { class: "row" }, field("Organisations you expect", teachers, expected), field("Votes of each", votes, "one for each part of its data")),
-        field("Who is protected", cohort, "by the budget of the cohort, to which the job is charged"), spreads,
-        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost one of them"), field("Delta", delta, "the chance that epsilon fails to hold")),
+        field("Who is protected", cohort, "by the cohort's budget, to which the job is charged"), spreads,
+        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost one of them"), field("Delta", delta, "the chance that this bound fails")),
         slider),
       el("div", { class: "plan" }, planning.box, chart, outcome))),
     card("The job",
@@ -191,6 +191,6 @@ export async function newJob(screen, signal, who) {
 
 function headline({ answered, right, accuracy }) {
   if (answered < 0.5) return "Fewer than one label";
-  if (number(answered) === "1") return `About 1 label, which is right with a chance of ${percent(accuracy)}`;
-  return `About ${number(answered)} labels, ${number(right)} of them right (${percent(accuracy)})`;
+  if (number(answered) === "1") return `About 1 label, correct with a chance of ${percent(accuracy)}`;
+  return `About ${number(answered)} labels, ${number(right)} of them correct (${percent(accuracy)})`;
 }

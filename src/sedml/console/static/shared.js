@@ -4,7 +4,7 @@ import { badge, button, card, counted, el, gathered, listing, meter, moment, num
 
 const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
 export const ORGANISATION = "organisation";
-export const SHARES = "Shares of a budget add up; epsilons do not: that of two jobs together is less than the sum of the two.";
+export const SHARES = "Shares of a budget add up. Epsilons do not: two jobs together have a smaller one than the sum of the two.";
 const VERDICTS = { PASS: "good", WARN: "busy", FAIL: "bad" };
 
 export const phase = (job) => badge(job.phase, KINDS[job.state]);
@@ -68,7 +68,7 @@ export const forAuditors = (job) => el("div", { class: "actions" }, button("Evid
 export async function budgets(screen) {
   const found = await ask("/api/budgets");
   screen.replaceChildren(card("Privacy budgets",
-    el("p", { class: "quiet" }, "Epsilon bounds what requesters and one operator together can learn about any one of those whom a budget protects; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
+    el("p", { class: "quiet" }, "Epsilon bounds what requesters and one operator together can learn about anyone whom a budget protects; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
     table("Budgets", [
       ["cohort", (row) => row.cohort],
       ["protects each", (row) => row.unit],
@@ -80,7 +80,7 @@ export async function budgets(screen) {
 
 function ownAccount(own) {
   return card("Spent on your votes",
-    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. ", SHARES, " The epsilon in this table is that of all these jobs together, as it is on the books. They reckon every job at one Rényi order, that of the budget: for a single job the epsilon may be several times the job's own, and for many it is far below their sum. To set a limit of your own: ", el("code", {}, "sedml budget --limit"), "."),
+    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. ", SHARES, " The epsilon in this table is that of all these jobs together, as it is on the books. They count every job at the one Rényi order of the budget, so the epsilon of a single job may be several times its own, and that of many is far below their sum. To set a limit of your own, use ", el("code", {}, "sedml budget --limit"), "."),
     table("Your account", [
       ["server", (row) => row.server.toUpperCase()],
       ["your cohort", (row) => row.cohort ?? "none yet"],

@@ -21,7 +21,7 @@ async function open(screen, signal, who) {
     }
     const receipts = await receiptsOf(found, signal);
     ballots = new Map(found.map((job, at) => [job.id, ballots?.get(job.id) ?? ballot(job, receipts[at], who)]));
-    const nothing = card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes. One that a requester creates appears here by itself."));
+    const nothing = card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes. New jobs appear here by themselves."));
     list.replaceChildren(...(found.length ? Array.from(ballots.values(), ({ box }) => box) : [nothing]));
   });
 }
@@ -50,14 +50,14 @@ function ballot(job, known, who) {
     };
     seen.replaceChildren(preview(job, file, found, cast, () => seen.replaceChildren()));
     seen.scrollIntoView({ block: "nearest" });
-    return `Not sent yet: ${file.name}. Another file may be chosen.`;
+    return `${file.name} has not been sent yet. You can still choose another file.`;
   };
   const by = job.class_names.length ? "a class by its name or its number" : "a class";
   const how = job.votes > 1
     ? `One row for each of your votes, up to ${job.votes}: ${by} per sample (negative to abstain), or in .npy and .npz files a row of scores per sample, in the order of the samples.`
     : `For each sample ${by} (negative to abstain), or a row of scores: in the order of the samples, or after each sample's id.`;
   const zone = el("div", {}, dropZone("A file of your predictions", KINDS, who.most_bytes.predictions, look),
-    el("p", { class: "quiet" }, how, " You see what it says before anything is sent. The file is read on this machine; each server gets half a ballot, which reveals nothing."));
+    el("p", { class: "quiet" }, how, " You see your votes before anything is sent. The file is read on this machine; each server gets half of a ballot, which by itself reveals nothing."));
   const settle = (receipt) => {
     said.replaceChildren(...(begun(receipt) ? [receiptOf(receipt)] : []));
     zone.hidden = receipt.complete;
@@ -91,7 +91,7 @@ function preview(job, file, found, cast, dismiss) {
   const spoken = (vote) => (vote < 0 ? "abstains" : className(job, vote));
   bars(chart, found.counts, "Your votes by class", job.class_names);
   return el("section", { class: "preview" },
-    el("h3", {}, `${file.name}: look at it before you vote`),
+    el("h3", {}, `${file.name}: check it before you vote`),
     el("div", { class: "columns" },
       el("div", {}, chart, el("p", { class: "quiet" }, `${counted(found.counts.reduce((sum, count) => sum + count, 0), "vote")}, ${counted(found.abstained, "abstention")}.`)),
       el("div", {}, table("First votes", [["sample", (row) => row.sample, !found.ids && "number"], ["your vote", (row) => row.votes.slice(0, 8).map(spoken).join(", ") + (row.votes.length > 8 ? ", …" : "")]], rows, ""),
@@ -124,7 +124,7 @@ async function receipts(screen, signal) {
     found.replaceChildren();
     const text = job.value.trim().toLowerCase(), meant = text.length < ID ? known.filter((one) => one.id.startsWith(text)) : [{ id: text }];
     if (meant.length === 1) found.replaceChildren(receiptOf(await ask(`/api/jobs/${encodeURIComponent(meant[0].id)}/receipt`)));
-    else mark(job, meant.length ? `${counted(meant.length, "job")} begin so. Give more of the id.` : "No job in this list begins so. Give the whole id.");
+    else mark(job, meant.length ? `${counted(meant.length, "id")} begin like this. Give more digits.` : "No id in this list begins like this. Give the whole id.");
   };
   screen.replaceChildren(card("Your votes, and open jobs", list.box), card("Receipt of any job", field("Job", job, "its id, or the first digits of it"), el("div", { class: "actions" }, button("Look it up", look)), found));
   const [{ jobs }, { receipts: kept }] = await Promise.all([ask("/api/jobs", { signal }), ask("/api/receipts", { signal })]);

@@ -99,7 +99,7 @@ def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
     colours = [RIGHT if name.startswith("student") else PLAIN for name in names]
     axes.barh(range(len(names)), values, color=colours, height=0.62)
     for row, value in enumerate(values):
-        axes.text(value + 0.6, row, f"{value:.1f} %", va="center", color=INK)
+        axes.text(value + 0.6, row, f"{value:.1f}%", va="center", color=INK)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0, 112)

@@ -82,7 +82,7 @@ def terms_table(plan: Plan) -> Table:
         "threshold T": f"{chosen.threshold:,} of {plan.most_votes:,} votes{alone}",
         "sigma": f"{chosen.sigma:g}",
         "labels to expect": f"{chosen.answered:,.1f}",
-        "right labels among them": f"{chosen.right:,.1f} ({chosen.accuracy:.1%}; asked for: {plan.min_accuracy:.1%})",
+        "of them correct": f"{chosen.right:,.1f} ({chosen.accuracy:.1%}; asked for: {plan.min_accuracy:.1%})",
         f"epsilon for each {unit.name}": figure(chosen.epsilon),
         "  if neither operator works with the requester": figure(plan.privacy.epsilon_apart),
     }
@@ -106,7 +106,7 @@ def asked_table(plan: Plan) -> Table:
         chosen = point.asked == plan.chosen.asked
         row = f"{point.asked:,}", *(figures if point.answered else missed), "the plan" if chosen else ""
         rows.append([Text(cell, style="bold" if chosen else "") for cell in row])
-    headings = "asked", "labels", "right labels", "accuracy", ""
+    headings = "asked", "labels", "correct", "accuracy", ""
     return table("How many samples are worth asking about, at this budget", (), headings, rows)
 
 
@@ -152,7 +152,7 @@ def advice(plan: Plan) -> Iterator[str]:
         yield f"The threshold is one vote more than one organisation has: with fewer, its {unit.votes} could decide."
     if chosen.asked < plan.samples:
         yield "Choose which samples to ask about without looking at votes."
-        yield "Asking about more would take more noise and bring no more right labels."
+        yield "Asking about more would take more noise and bring no more correct labels."
     if chosen.epsilon < 0.95 * plan.epsilon:
         yield f"Part of the budget of epsilon {plan.epsilon:g} stays unused: spending it would bring hardly any labels."
     rows = f", {unit.votes} rows for each organisation" if unit.votes > 1 else ""

@@ -43,7 +43,7 @@ def check_fits(account: Account, job: str, cost: Charge) -> None:
         return
     promise = f"epsilon {promised.epsilon:g} at delta {promised.delta:g}"
     if cost.rho > left.rho:
-        asks, rest = (f"{100.0 * promised.share(rho):.4g} %" for rho in (cost.rho, left.rho))
+        asks, rest = (f"{100.0 * promised.share(rho):.4g}%" for rho in (cost.rho, left.rho))
         what = f'costs {asks} of what cohort "{account.name}" was promised ({promise}), and {rest} is left'
         do = "Ask for fewer samples, use more noise, or cancel jobs that were not started."
     else:

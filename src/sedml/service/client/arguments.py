@@ -58,7 +58,7 @@ def path_of(name: str, value: object) -> Path:
     except (TypeError, UnicodeError):
         found = Path("\0")
     if "\0" in str(found):
-        raise InputError(f"{name} of type {type(value).__name__} is no path.", "Pass the path of a file or folder.")
+        raise InputError(f"{name} of type {type(value).__name__} is not a path.", "Pass the path of a file or folder.")
     return found
 
 

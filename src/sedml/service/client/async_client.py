@@ -90,9 +90,7 @@ async def listed(server: Connection) -> dict[str, JobStatus]:
         more = page.more
         endless = len(found) > _MOST_LISTED or server.received - before > _MOST_BYTES
         if more and (len(found) == known or endless):
-            raise ServerError(
-                f"{server.name.upper()} goes on listing jobs without an end.", "Tell its operator; ask for one job."
-            )
+            raise ServerError(f"{server.name.upper()} lists jobs without end.", "Tell its operator; ask for one job.")
         last = page.jobs[-1].id if page.jobs else ""
     return found
 

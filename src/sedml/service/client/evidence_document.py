@@ -146,19 +146,15 @@ def _protected(terms: Terms) -> str:
 
 def _odds(terms: Terms, epsilon: float) -> str:
     factor = math.exp(min(epsilon, 700.0))
-    said = (
-        f"Whatever somebody held likely about one {terms.unit} before, the labels change the odds of it by a factor of "
-    )
-    said += f"{factor:,.3g} at most: what was as likely as not may become {100 * factor / (1 + factor):.3g}% likely. "
+    said = f"Whatever somebody believed about one {terms.unit} before, the labels change its odds by a factor of at "
+    said += f"most {factor:,.3g}: what was as likely as not may become {100 * factor / (1 + factor):.3g}% likely. "
     said += f"Delta is a small allowance: with a probability of about {terms.delta:g} they may tell more."
     return said + (" That bounds next to nothing." if epsilon >= NO_PROTECTION else "")
 
 
 def _ballot(client: AsyncClient, terms: Terms, receipt: KeptReceipt | None, problem: str | None, damaged: bool) -> str:
     if client.kit.role != "teacher":
-        return (
-            f"nothing: {client.kit.name} is no teacher; each organisation that voted sent one ballot, {_sizes(terms)}"
-        )
+        return f"nothing: {client.kit.name} is not a teacher; each one that voted sent one ballot, {_sizes(terms)}"
     if damaged or problem is not None:
         return "unknown: the receipt for this job in this kit is damaged, or does not hold"
     if receipt is None:
@@ -228,7 +224,7 @@ def _checkpoints(readings: _Readings, now: datetime) -> _Rows:
     for name, one in readings.items():
         other, when = "S1" if name == "s0" else "S0", _moment(one.cosigned_at)
         root = f"{one.checkpoint.size:,} entries, all of them read, with the root {one.checkpoint.root.hex()}"
-        yield f"Log of {name.upper()}", f"{root}, which {other} has cosigned, and dates {when}"
+        yield f"Log of {name.upper()}", f"{root}; cosigned by {other}, by its own clock at {when}"
     for number, what in enumerate(complaints(readings, now), 1):
         yield f"To look into ({number})", what
 
@@ -242,8 +238,8 @@ def _retention(readings: _Readings, logged: LoggedJob | None) -> _Rows:
             yield f"Label shares and public data at {name.upper()}", f"deleted {labels}"
     for name, what in sorted((logged.found.get("deleted", {}) if logged else {}).items()):
         yield f"Deleted at {name.upper()}", _moment(what["at"])
-    yield "What stays", "terms, states, names and times, receipts (which have no votes in them), the ledger and the log"
-    yield "Out of the servers' reach", "backups, snapshots, and what is left on a disk of deleted files"
+    yield "What stays", "terms, states, names and times, receipts (without votes), the ledger and the log"
+    yield "Out of the servers' reach", "backups, snapshots, and traces of deleted files on a disk"
 
 
 def _rows(text: str, **values: object) -> _Rows:

@@ -30,7 +30,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; }
 """
 _WHOLE = re.compile(r"\b((?:S[01]: entry [\d,]+, )?\d{4}-\d\d-\d\d \d\d:\d\d UTC|\d+e-\d+|[A-Z]{3}-\d+(?:-GCM)?)\b")
 _HASH = re.compile(r"\b((?:[0-9a-f]{32}){1,2})\b([,;:]?)")
-_PAPER = "The file that this was printed from has these facts for programs, too."
+_PAPER = "The file that this was printed from also has these facts in a form for programs."
 
 
 def page(evidence: Evidence) -> str:

@@ -15,10 +15,10 @@ Question | which of {classes} classes{named} each of {samples:,} public samples 
 Votes | {votes} from each organisation on each sample
 A label is given if | the noisy count of the winning class reaches the threshold of {threshold} {of}
 Noise | is added to every count, with a standard deviation of {sigma:g}; each server adds half of the variance
-Least number of voters | {voters}; with fewer, nothing is computed
+Minimum number of voters | {voters}; with fewer, nothing is computed
 Voting ends by | {deadline}
 Public data | {data_bytes:,} bytes with the SHA-256 hash {data_sha256}
-Id | {id}, a hash of all these terms: other terms have another id
+Id | {id}, a hash of all these terms, so that other terms have another id
 """
 MEANING = """
 Who is protected | each {protected}
@@ -36,7 +36,7 @@ An organisation as a whole | {whole}
 """
 LEFT = """
 From this organisation | {ballot}
-What that is | the votes in two halves, each alone random numbers, and a proof that there are no more votes than allowed
+What that is | the votes in two halves, each of which alone is random numbers, and a proof that they are not too many
 Sent along with it | its name and token, to both servers, which see when and from which address it called
 From models of parts | also a hash that stands for those parts in this job
 Never sent | training data, models, scores, or votes that can be read
@@ -57,7 +57,7 @@ Privacy parameters | epsilon {epsilon:.4g} at delta {delta:g} for this job, from
 {order:.4g}; a budget bounds all jobs of a cohort together
 Unit of privacy | {unit}: data sets are neighbours if they differ in one {unit}, that is in up to {moved} on \
 every sample; how many organisations vote is not hidden
-Mixing with other data releases | whatever else is published from the same data is not covered, and comes on top
+Mixing with other data releases | whatever else is published from the same data is not covered, and adds to this
 Algorithms and correctness | the class with the highest noisy count, if that reaches the threshold; the noise is a \
 whole number from a table, whose distance from the exact law is part of delta. This is SEDML's own code, with proofs \
 and tests; NIST advises well-tested libraries, so ask who has reviewed it
@@ -65,8 +65,8 @@ Utility | samples without a clear majority get no label, and a label may be wron
 Bias | samples on which the organisations disagree get no label, and those may be rare cases; not measured here
 Query models | a job's question and samples are fixed before anybody votes; each job is charged, and once the budget \
 is used up, both servers refuse
-Trust models | no trusted curator but secure computation: two servers work on secret shares, and one of the two \
-operators has to be honest
+Trust models | secure computation instead of a trusted curator: two servers work on secret shares, and one of \
+the two operators has to be honest
 Side channels | counts and noise are whole numbers, and the sizes of messages do not depend on votes; how long it \
 takes to draw noise does depend on the noise
 Data security and access control | shares are encrypted on the way and on the servers' disks; the operators decide \
@@ -78,21 +78,21 @@ IMPACT = """
 Processing | predictions of models on {samples:,} public samples are combined into labels for {requester}
 What leaves an organisation | secret shares of its predictions; no record of a person is sent
 Recipients | S0 and S1 get shares, {requester} gets the labels
-Necessity and proportionality | for the controller to judge; noise and a least number of {voters} \
+Necessity and proportionality | for the controller to judge; noise and a minimum of {voters} \
 are part of the terms
 Measures | secret sharing, noise, a budget that both servers enforce, deletion, and logs that others check
 Risks that remain | see "Does not hold against", "Not covered" and "Assumptions"
-What is shown | the bound under "Epsilon", by proofs and tests; not that nobody can be identified by other means
+What is shown | the bound under "Epsilon", by proofs and tests; not that nobody can be identified in other ways
 Outcome according to the logs | {outcome}
 """
 NOTES = {
     "Software": "What each server says it runs. Equal hashes rule out a mistake, but not a lie.",
-    "Retention and deletion": "What each server says that it does with what it holds; nobody else can see that.",
+    "Retention and deletion": "What each server says it does with what it holds; nobody else can see that.",
     "Assumptions": 'The page "Who learns what" of SEDML\'s documentation says where each is needed, '
     "and what follows if it does not hold.",
     NIST_TITLE: "A guarantee is worth no more than what it rests on. The headings follow NIST's guidelines of "
     "March 2025, from the top of the pyramid down; the answers are in our words, and NIST has not seen them.",
-    "For a data protection impact assessment": "Facts to start from, and no assessment: whether the labels are "
+    "For a data protection impact assessment": "Facts to start from, not an assessment: whether the labels are "
     "personal data is for the controller to decide.",
 }
 DURATIONS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds", "ms": "milliseconds"}

@@ -47,7 +47,7 @@ def read_small(path: Path) -> bytes:
     """A file of a kit that somebody else may have made: parsers can need the square of what a long one has."""
     content = read_bytes(path)
     if len(content) > _SMALL:
-        raise KitError(f"{path} has {len(content):,} bytes, more than one needs.", "Get it again from whoever made it.")
+        raise KitError(f"{path} has {len(content):,} bytes, more than it should.", "Ask its maker for it again.")
     return content
 
 

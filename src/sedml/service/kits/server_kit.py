@@ -181,7 +181,7 @@ def read_credentials(folder: Path, name: ServerName) -> Credentials:
     check_credentials(folder, credentials, name)
     revoked = read_revoked(folder, authority)
     if revoked is not None and is_revoked(credentials.certificate, revoked):
-        raise KitError(f"{path} was revoked: nobody believes it any more.", "Issue another with `sedml certify`.")
+        raise KitError(f"{path} was revoked: nobody accepts it any more.", "Issue another with `sedml certify`.")
     return credentials
 
 

@@ -62,7 +62,7 @@ def keep_revoked(folder: Path, revoked: bytes) -> bool:
     if not signed_by(revoked, authority):
         raise KitError(
             "A list of revoked certificates was handed out that the authority did not sign.",
-            "Do not trust whoever handed it out; tell both operators.",
+            "Do not trust where it came from; tell both operators.",
         )
     with locked(folder):
         known = read_revoked(folder, authority)

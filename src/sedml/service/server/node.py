@@ -200,7 +200,7 @@ def _check_new(connection: sa.Connection, new: Iterable[Enrolled], found: Sequen
         if one.token_hash in used:
             raise KitError(
                 f"accounts.json gives {one.name} a token that somebody has or had under another name.",
-                "Take it out of the file; whoever it is for makes a new kit with `sedml enrol`.",
+                "Take it out of the file; its owner makes a new kit with `sedml enrol`.",
             )
         if one.role == "teacher" and one.name in voters:
             raise KitError(

@@ -84,7 +84,7 @@ def check_affordable(node: Node, terms: Terms) -> None:
     cost = charge_at(terms, left.order)
     promise = f'what cohort "{terms.cohort}" was promised here (epsilon {left.epsilon:g} at delta {left.delta:g})'
     if cost.rho > left.rho.left:
-        shares = [f"{100.0 * rho / left.rho.budget:.4g} %" for rho in (cost.rho, left.rho.left)]
+        shares = [f"{100.0 * rho / left.rho.budget:.4g}%" for rho in (cost.rho, left.rho.left)]
         raise BudgetExceededError(
             f"The job costs {shares[0]} of {promise}, and {shares[1]} is left.",
             "Use more noise or fewer samples. Nothing was opened.",

@@ -45,7 +45,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
     if terms.id != job:
         raise TermsMismatchError(
             "The terms do not match the job's id, which must be their hash.",
-            "Compute the id from the terms; if you did not write them, do not trust whoever gave them to you.",
+            "Compute the id from the terms; if you did not write them, do not trust the person who gave them to you.",
         )
     if terms.requester != caller.name:
         raise ForbiddenError("The terms name another requester.", f"Put {caller.name} into them.")

@@ -120,7 +120,7 @@ def _change(connection: sa.Connection, record: Record, index: int, before: Row, 
     changeable = blocks.c.state != _name(RowState.FINAL)  # whatever the caller believes
     if connection.execute(sa.update(blocks).where(*here, *as_left, changeable).values(**values)).rowcount != 1:
         raise ConflictError(
-            f"Block {index} of the job has come further meanwhile.", "Nothing is lost: whoever took it there goes on."
+            f"Block {index} of the job has come further meanwhile.", "Nothing is lost: another process goes on."
         )
 
 

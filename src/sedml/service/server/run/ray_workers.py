@@ -291,4 +291,4 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _none(what: str) -> WorkerGoneError:
-    return WorkerGoneError(what, "Look at the cluster. The job goes on when it can.")
+    return WorkerGoneError(what, "Look at the cluster. The job continues when it can.")

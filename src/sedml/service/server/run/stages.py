@@ -74,7 +74,7 @@ def _compare(
     if told[2] != PROTOCOL_VERSION:
         raise ChannelError(
             f"The other server speaks version {told[2]} of the protocol; this is version {PROTOCOL_VERSION}.",
-            "Install the same release on both servers. The job goes on then.",
+            "Install the same release on both servers. The job then continues.",
         )
     stages, both_agreed = {stage, Stage(min(int(told[0]), Stage.OVER))}, agreed and bool(told[1])
     if Stage.OVER in stages:
