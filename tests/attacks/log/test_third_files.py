@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sedml.errors import SedmlError
+from sedml.service.client import log_reading
 from sedml.service.log.notes import Signer, parse
 from sedml.service.server import public_log
 from sedml.service.server.storage import log_rows
@@ -47,6 +48,20 @@ def test_a_log_of_large_entries_does_not_fill_the_memory_of_who_reads_it(
     sent = count * len(junk)
     assert found["s1"].checkpoint.size >= count
     assert kept < sent, f"{kept / MIB:.0f} MiB kept of {sent / MIB:.0f} MiB sent, and there may be 2^24 entries"
+
+
+@pytest.mark.parametrize("name", ["teacher-001", "operator-s1"])
+def test_what_a_reading_keeps_has_an_end(parties, deployed, kits, data_file, monkeypatch, name):
+    parties.create(data_file)
+    with deployed.s1.node.store.write() as connection:
+        public_log.write_all(connection, deployed.s1.node, [("x", "x")] * 300, "x", entry={"kind": "alarm"})
+    deployed._made.greet()
+    assert invoke("log", "--kit", kits / name).exit_code == 0
+    monkeypatch.setattr(log_reading, "_MOST_BYTES", 20_000)
+    monkeypatch.setattr(log_reading, "_MOST_OF_ITS_OWN", 20_000)
+    shown = invoke("log", "--kit", kits / name)
+    assert shown.exit_code == 3
+    assert "of entries that say something, more than is read at a time" in " ".join(shown.output.split())
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"hello"])

@@ -46,9 +46,10 @@ __all__ = [
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 1.0
-_MOST = (
-    2**24
-)  # entries that are read: a server could have a root cosigned of as many as it likes, and show them for ever
+# What is read of a log: a server could have a root cosigned of as many entries as it likes, and show them for ever.
+_MOST = 2**24
+_MOST_BYTES = 128 << 20  # of entries that say something, as they come: in memory they take up to seven times as much
+_MOST_OF_ITS_OWN = 8 * _MOST_BYTES  # an operator is shown every line of its own server
 
 
 @dataclass(frozen=True)
@@ -230,11 +231,9 @@ async def read_log(
     """Read all of a log, and see that it is the one of its newest cosigned checkpoint."""
     head, checkpoint, time = await newest_head(kit, pair, server, excused=excused)
     if checkpoint.size > _MOST:
-        raise LogError(
-            f"{server.name.upper()} says that its log has {checkpoint.size:,} entries, more than are read at a time.",
-            "A server that keeps to the published code gets there after some 16 million votes: ask its operator.",
-        )
+        raise _too_much(server, f"has {checkpoint.size:,} entries")
     tree, entries, start, later, more = Tree(), list[Entry](), 0, 0, True
+    left = most = _MOST_OF_ITS_OWN if kit.role == "operator" else _MOST_BYTES
     while more:
         page = await server.get(f"/v1/log?start={start}", LogPage)
         for shown in page.entries:
@@ -245,6 +244,9 @@ async def read_log(
                 break
             tree.add(_leaf(kit, server.name, shown))
             if shown.entry or shown.opened is not None:
+                left -= len(shown.model_dump_json())
+                if left < 0:
+                    raise _too_much(server, f"has more than {most >> 20} MiB of entries that say something")
                 entries.append(Entry(shown.number, said(shown.entry) if shown.entry else {}, shown.opened))
         more = page.more and bool(page.entries) and start < checkpoint.size
         later = max(0, page.size - checkpoint.size)
@@ -255,6 +257,13 @@ async def read_log(
             "One of them was changed or left out. Keep the store as it is, and tell both operators.",
         )
     return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree)
+
+
+def _too_much(server: Connection, what: str) -> LogError:
+    return LogError(
+        f"The log of {server.name.upper()} {what}, more than is read at a time.",
+        "A server that keeps to the published code gets there after some million votes: ask its operator.",
+    )
 
 
 def _signed(head: LogHead, other: Verifier) -> LogHead:
