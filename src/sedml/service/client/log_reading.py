@@ -138,13 +138,16 @@ async def proven(kit: ClientKit, pair: Pair, server: Connection, job: str, patie
             await anyio.sleep(pause)
             pause = min(2 * pause, _LAST_PAUSE)
 
-    return await _followed(kit, pair, server, ask)
+    return (await _followed(kit, pair, server, ask))[0]
 
 
 async def newest_head(
     kit: ClientKit, pair: Pair, server: Connection, *, excused: bool = True
-) -> tuple[LogHead, Checkpoint, int]:
-    """The newest cosigned checkpoint, which extends the one that was seen last; and when it was cosigned."""
+) -> tuple[LogHead, Checkpoint, int, bool]:
+    """The newest cosigned checkpoint, which extends the one that was seen last; and when it was cosigned.
+
+    And whether it extends that only because the other log says that this one was put back.
+    """
     keys = await _keys(kit, server)
     other = keys["s1" if server.name == "s0" else "s0"]
 
@@ -153,7 +156,8 @@ async def newest_head(
         checked = check_note(keys, server.name, found.checkpoint)
         return (_signed(found, other), *checked), found.checkpoint, found.consistency
 
-    return await _followed(kit, pair, server, ask, excused=excused)
+    found, restored = await _followed(kit, pair, server, ask, excused=excused)
+    return *found, restored
 
 
 async def _followed(
@@ -163,12 +167,13 @@ async def _followed(
     ask: Callable[[int], Awaitable[tuple[T, str, list[str]]]],
     *,
     excused: bool = True,
-) -> T:
+) -> tuple[T, bool]:
     """What comes with a checkpoint, once that is seen to extend the one before, and is remembered in its place.
 
-    `ask` gets the size of the one before, and gives a checkpoint with a proof from there.
+    `ask` gets the size of the one before, and gives a checkpoint with a proof from there. Also whether it took an
+    excuse.
     """
-    folder = _folder(kit)
+    folder, restored = _folder(kit), False
     stored = before = seen(kit, server.name)
     while True:
         result, note, path = await ask(0 if before is None else before.size)
@@ -188,14 +193,14 @@ async def _followed(
                 ) from None
             what = f"The log of {server.name.upper()} was put back to an older state, and the other operator knows it."
             warn(what, "`sedml log` shows when, and how many entries are proven to be what they were.")
-            before, excused = excuse, False  # one excuse goes all the way
+            before, excused, restored = excuse, False, True  # one excuse goes all the way
             continue
         with locked(folder):
             newest = seen(kit, server.name)
             if newest == stored:
                 if newest != checkpoint:
                     replace_private(folder / f"{server.name}.note", note)
-                return result
+                return result, restored
             # Another command with this kit was quicker: what it saw must fit as well.
             stored = before = newest
 
@@ -207,7 +212,9 @@ async def _excuse(kit: ClientKit, pair: Pair, server: Connection, before: Checkp
     over stays there, and one who missed an entry of the kind goes from one to the next.
     """
     other, keys = pair.s1 if server is pair.s0 else pair.s0, await _keys(kit, server)
-    _, since = check_note(keys, server.name, read_bytes(_folder(kit) / f"{server.name}.note").decode())
+    _, since = check_note(
+        keys, server.name, read_bytes(_folder(kit) / f"{server.name}.note").decode("utf-8", "replace")
+    )
     _, until = check_note(keys, server.name, note)
     return went_on(await read_log(kit, pair, other, excused=False), before, server.name, since, until)
 
@@ -229,7 +236,7 @@ async def read_log(
     kit: ClientKit, pair: Pair, server: Connection, progress: Progress = silent, *, excused: bool = True
 ) -> LogReading:
     """Read all of a log, and see that it is the one of its newest cosigned checkpoint."""
-    head, checkpoint, time = await newest_head(kit, pair, server, excused=excused)
+    head, checkpoint, time, _ = await newest_head(kit, pair, server, excused=excused)
     if checkpoint.size > _MOST:
         raise _too_much(server, f"has {checkpoint.size:,} entries")
     tree, entries, start, later, more = Tree(), list[Entry](), 0, 0, True
