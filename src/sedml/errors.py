@@ -69,6 +69,7 @@ __all__ = [
     "WorkerGoneError",
     "counted",
     "explain_missing",
+    "printable",
     "require_libraries",
     "warn",
 ]
@@ -372,6 +373,11 @@ _PROJECTS = {
 def counted(number: int, thing: str) -> str:
     """How many of something, as people say it: 1 teacher, 2 teachers, 2 classes."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
+
+
+def printable(text: str) -> str:
+    """What somebody else wrote, with blanks in place of what a terminal would obey and not show."""
+    return "".join(one if one.isprintable() else " " for one in text)
 
 
 @contextmanager

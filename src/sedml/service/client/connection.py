@@ -32,6 +32,7 @@ from sedml.errors import (
     ServerError,
     ServerIdentityError,
     UnreachableError,
+    printable,
 )
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
@@ -253,9 +254,9 @@ class Connection:
         """What a call that failed on the way means."""
         cause = _ssl_error(error)
         if cause is not None:
-            reason = getattr(cause, "verify_message", None) or cause.reason or type(cause).__name__
+            reason = str(getattr(cause, "verify_message", None) or cause.reason or type(cause).__name__)
             return ServerIdentityError(
-                f"What answers at {self.url} cannot prove that it is {self.name} ({_clean(str(reason))}).",
+                f"What answers at {self.url} cannot prove that it is {self.name} ({printable(reason)}).",
                 "Nothing was sent to it. Check the address in kit.toml, the server's certificate, this machine's "
                 "clock, and with the operator that ca.pem is theirs.",
             )
@@ -296,7 +297,7 @@ async def opened(
 
 def error_from(problem: Problem) -> SedmlError:
     """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
-    title, detail = _clean(problem.title), _clean(problem.detail)
+    title, detail = (printable(text[:_MAX_TEXT]) for text in (problem.title, problem.detail))
     return error_of(problem.model_copy(update={"title": title, "detail": detail}))
 
 
@@ -309,10 +310,6 @@ def _url(base: str, path: str) -> httpx2.URL:
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
-
-
-def _clean(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:_MAX_TEXT])
 
 
 def _pause(error: Exception) -> bool | float:
