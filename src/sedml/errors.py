@@ -282,3 +282,8 @@ class ServerIdentityError(ServerError):
 def counted(number: int, thing: str) -> str:
     """How many of something, as people say it: 1 teacher, 2 teachers, 2 classes."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
+
+
+def printable(text: str) -> str:
+    """What somebody else wrote, with blanks in place of what a terminal would obey and not show."""
+    return "".join(one if one.isprintable() else " " for one in text)

@@ -15,7 +15,7 @@ from rich.text import Text
 from sedml.cli.clients import KitOption, find_kit, find_operator
 from sedml.cli.job_tables import short_ids
 from sedml.cli.output import AsJson, answer, stages
-from sedml.errors import LogError, NotCosignedError, SedmlError
+from sedml.errors import LogError, NotCosignedError, SedmlError, printable
 
 if TYPE_CHECKING:
     from sedml.service.client.log_reading import LogReading
@@ -79,9 +79,11 @@ def log(
     )
     now = datetime.now(UTC)
     try:
+        # First the note: a log that is read later has what the witness saw of it.
+        note = None if witnessed is None else _note_of(witnessed)
         with stages() as progress:
             found = party.log(progress)
-        met = [] if witnessed is None else [_held_against(known, found, witnessed, witness_key)]
+        met = [] if note is None else [_held_against(known, found, note, witness_key)]
     except NotCosignedError:
         raise
     except LogError as error:
@@ -94,13 +96,19 @@ def log(
         raise typer.Exit(_DIFFER)
 
 
-def _held_against(kit: Any, found: dict[ServerName, LogReading], note: Path, key: str | None) -> str:  # noqa: ANN401
+def _note_of(path: Path) -> str:
+    from sedml.service.kits.folder import read_small
+
+    # As editors of Windows write it, too. What is no text is no checkpoint either.
+    return read_small(path).decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _held_against(kit: Any, found: dict[ServerName, LogReading], text: str, key: str | None) -> str:  # noqa: ANN401
     from sedml.service.client.witnessing import check_witnessed, log_of, read_vkey
     from sedml.service.log.notes import parse
 
     if key is None:
         raise typer.BadParameter("is needed to check a witness's note.", param_hint="--witness-key")
-    text = note.read_text(encoding="utf-8")
     name, verifier = log_of(kit, text), read_vkey(key)
     other: ServerName = "s1" if name == "s0" else "s0"
     at = check_witnessed(kit, found[name], text, verifier, found.get(other))
@@ -110,7 +118,7 @@ def _held_against(kit: Any, found: dict[ServerName, LogReading], note: Path, key
         return (
             f"{verifier.name} saw {was}, as {other.upper()} has it on record. It vouches for nothing that came since."
         )
-    seen = f"the first {size:,} of these {whole:,} entries of {name.upper()}"
+    seen = f"the first {min(size, whole):,} of these {whole:,} entries of {name.upper()}"
     return f"{verifier.name} saw {seen}, as cosigned by {_moment(at)} UTC."
 
 
@@ -167,7 +175,7 @@ def _lines(found: dict[ServerName, LogReading], last: int) -> list[Table | str]:
         jobs = short_ids(line.subject for _, line in shown if len(line.subject) == 32)
         for number, line in shown:
             told = line.actor, line.action, jobs.get(line.subject, line.subject), line.outcome[:16]
-            table.add_row(str(number), _moment(line.at), *map(Text, told))
+            table.add_row(str(number), _moment(line.at), *map(printable, told))
         tables += [table, *_earlier(len(every) - len(shown), "lines")]
     return tables
 

@@ -102,7 +102,7 @@ def read_manifest(folder: Path, kind: type[D]) -> D | None:
         return None
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({reason(error)}).", "Check the path.") from None
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
         pass
     raise FileFormatError(f"{path} was changed or is damaged.", "Delete it, and make the files of its folder again.")
 

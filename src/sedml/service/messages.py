@@ -183,7 +183,7 @@ class Receipt(Document):
 class LogLine(Document):
     """Who did what when: what a log keeps from others behind a salted hash."""
 
-    at: float
+    at: Annotated[float, Field(ge=0, lt=2**36)]
     """Seconds since 1970."""
     actor: str
     action: str

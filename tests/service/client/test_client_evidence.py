@@ -84,6 +84,7 @@ JSON = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=9), inner, max_size=3)),
     max_leaves=6,
 )
+PROMISES = st.fixed_dictionaries({"epsilon": AMOUNTS, "delta": AMOUNTS, "unit": st.just("organisation")})
 FIELDS = {
     "at": TIMES,
     "job": JOBS,
@@ -106,7 +107,7 @@ FIELDS = {
     "was": HEADS,
     "kept": HEADS,
     "now": HEADS,
-    "budgets": JSON,
+    "budgets": st.dictionaries(st.sampled_from([TERMS.cohort, "x"]), PROMISES),
     "number": JSON,
     "<b>{": JSON,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sedml.errors import LogError, NotCosignedError, SedmlError
+from sedml.errors import NotCosignedError, SedmlError
 from sedml.service.client.connection import Connection
 from sedml.service.client.log_reading import LogReading, newest_head
 from sedml.service.client.log_summary import complaints
@@ -22,36 +22,25 @@ async def check_log(kit: ClientKit, pair: Pair, server: Connection) -> Check:
     """How many entries it has, how old the other server's cosignature is, and what somebody should look into."""
     what = f"{server.name.upper()} log"
     try:
-        reading, restored = await _newest(kit, pair, server)
+        # An operator's kit reaches one server, so it has no other log to ask.
+        apart = pair.s0 is not pair.s1
+        head, checkpoint, time, restored = await newest_head(kit, pair, server, excused=apart)
     except NotCosignedError as error:
         return Check(what, "WARN", error.what, f"{error.do} If it stays so, tell both operators.")
     except SedmlError as error:
         return Check(what, "FAIL", error.what, error.do)
     now = datetime.now(UTC)
+    reading = LogReading(server.name, head.checkpoint, checkpoint, time, (), 0, head, Tree())
     wrong = complaints({server.name: reading}, now)
     do = ""
     if wrong:
-        do = _CLOCK if reading.head.conflict is None else _TELL
+        do = _CLOCK if head.conflict is None else _TELL
     if restored:
         wrong.append("It was put back to an older state, and the other operator knows it.")
         do = do or "`sedml log` shows when, and how many entries are proven to be what they were."
     other = "S1" if server.name == "s0" else "S0"
-    found = f"{reading.checkpoint.size:,} entries, cosigned by {other} {_when(now.timestamp() - reading.cosigned_at)}"
+    found = f"{checkpoint.size:,} entries, cosigned by {other} {_when(now.timestamp() - time)}"
     return Check(what, "WARN" if wrong else "PASS", " ".join([f"{found}.", *wrong]) if wrong else found, do)
-
-
-async def _newest(kit: ClientKit, pair: Pair, server: Connection) -> tuple[LogReading, bool]:
-    """The newest checkpoint, and whether it extends the one before only because the other log says it was put back."""
-    restored = False
-    try:
-        head, checkpoint, time = await newest_head(kit, pair, server, excused=False)
-    except NotCosignedError:
-        raise
-    except LogError:
-        # An operator's kit reaches one server, so it has no other log to ask.
-        head, checkpoint, time = await newest_head(kit, pair, server, excused=pair.s0 is not pair.s1)
-        restored = True
-    return LogReading(server.name, head.checkpoint, checkpoint, time, (), 0, head, Tree()), restored
 
 
 def _when(age: float) -> str:

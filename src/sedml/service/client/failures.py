@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import httpx2
 from pydantic import ValidationError
 
-from sedml.errors import NotCosignedError, SedmlError, ServerError, ServerIdentityError, UnreachableError
+from sedml.errors import (
+    NotCosignedError,
+    SedmlError,
+    ServerError,
+    ServerIdentityError,
+    UnreachableError,
+    printable,
+)
 from sedml.service.messages import Problem, ServerName
 from sedml.service.problems import error_of
 
@@ -87,7 +94,7 @@ def error_from(problem: Problem) -> SedmlError:
 
 
 def _clean(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:_MAX_TEXT])
+    return printable(text[:_MAX_TEXT])
 
 
 def _seconds(text: str | None) -> float | None:

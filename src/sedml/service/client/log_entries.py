@@ -15,6 +15,7 @@ from sedml.service.terms import Digest, JobId, Name
 
 ODD = "odd"
 """The kind of an entry that makes no sense."""
+_LONGEST = 1 << 16  # one says as much of budgets as a server.toml can, whose size is bounded too
 
 _NEEDED = {
     "job": {"job", "cohort"},
@@ -31,6 +32,7 @@ _NEEDED = {
 }
 _Count = Annotated[int, Field(ge=0, lt=2**62, strict=True)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+_Unit = Annotated[str, StringConstraints(pattern=UNIT_NAME)]
 _Text = Annotated[str, StringConstraints(max_length=128, pattern=r"^[\w .+:-]*$")]
 
 
@@ -41,15 +43,23 @@ class _Head(BaseModel):
     root: Digest
 
 
+class _Promise(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
+    epsilon: _Amount
+    delta: _Amount
+    unit: _Unit
+
+
 class _Said(BaseModel):
-    model_config = ConfigDict(extra="allow", defer_build=True)
+    model_config = ConfigDict(extra="ignore", defer_build=True)  # lists in lists would take twenty times their text
 
     kind: Literal[tuple(_NEEDED)]  # type: ignore[valid-type]
     at: Annotated[int, Field(ge=0, lt=2**36, strict=True)]
     job: JobId = ""
     cohort: Name = ""
     teachers: _Count = 0
-    unit: Annotated[str, StringConstraints(pattern=UNIT_NAME)] = ""
+    unit: _Unit = ""
     epsilon: _Amount = 0.0
     delta: _Amount = 0.0
     rho: _Amount = 0.0
@@ -62,6 +72,11 @@ class _Said(BaseModel):
     kernel: _Text | None = None
     keep_labels: _Amount = 0.0
     keep_inputs: _Amount = 0.0
+    budgets: dict[Name, _Promise] = {}
+    min_teachers: _Count = 0
+    max_teachers: _Count = 0
+    min_sigma: _Amount = 0.0
+    grace: _Amount = 0.0
     log: ServerName = "s0"
     was: _Head | None = None
     kept: _Head | None = None
@@ -73,6 +88,8 @@ def said(entry: str) -> dict[str, Any]:
 
     Nor is it anything else if another parser could read something else: of two values of one name, the other one.
     """
+    if len(entry) > _LONGEST:
+        return {"kind": ODD}
     try:
         found = _Said.model_validate_json(entry).model_dump(mode="json", exclude_unset=True)
         if entry_text(json.loads(entry)) != entry:

@@ -46,9 +46,10 @@ __all__ = [
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 1.0
-_MOST = (
-    2**24
-)  # entries that are read: a server could have a root cosigned of as many as it likes, and show them for ever
+# What is read of a log: a server could have a root cosigned of as many entries as it likes, and show them for ever.
+_MOST = 2**24
+_MOST_BYTES = 128 << 20  # of entries that say something, as they come: in memory they take up to seven times as much
+_MOST_OF_ITS_OWN = 8 * _MOST_BYTES  # an operator is shown every line of its own server
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,16 @@ async def proven(kit: ClientKit, pair: Pair, server: Connection, job: str, patie
             await anyio.sleep(pause)
             pause = min(2 * pause, _LAST_PAUSE)
 
-    return await _followed(kit, pair, server, ask)
+    return (await _followed(kit, pair, server, ask))[0]
 
 
 async def newest_head(
     kit: ClientKit, pair: Pair, server: Connection, *, excused: bool = True
-) -> tuple[LogHead, Checkpoint, int]:
-    """The newest cosigned checkpoint, which extends the one that was seen last; and when it was cosigned."""
+) -> tuple[LogHead, Checkpoint, int, bool]:
+    """The newest cosigned checkpoint, which extends the one that was seen last; and when it was cosigned.
+
+    And whether it extends that only because the other log says that this one was put back.
+    """
     keys = await _keys(kit, server)
     other = keys["s1" if server.name == "s0" else "s0"]
 
@@ -154,7 +158,8 @@ async def newest_head(
         checked = check_note(keys, server.name, found.checkpoint)
         return (_signed(found, other), *checked), found.checkpoint, found.consistency
 
-    return await _followed(kit, pair, server, ask, excused=excused)
+    found, restored = await _followed(kit, pair, server, ask, excused=excused)
+    return *found, restored
 
 
 async def _followed(
@@ -164,12 +169,13 @@ async def _followed(
     ask: Callable[[int], Awaitable[tuple[T, str, list[str]]]],
     *,
     excused: bool = True,
-) -> T:
+) -> tuple[T, bool]:
     """What comes with a checkpoint, once that is seen to extend the one before, and is remembered in its place.
 
-    `ask` gets the size of the one before, and gives a checkpoint with a proof from there.
+    `ask` gets the size of the one before, and gives a checkpoint with a proof from there. Also whether it took an
+    excuse.
     """
-    folder = _folder(kit)
+    folder, restored = _folder(kit), False
     stored = before = seen(kit, server.name)
     while True:
         result, note, path = await ask(0 if before is None else before.size)
@@ -189,14 +195,14 @@ async def _followed(
                 ) from None
             what = f"The log of {server.name.upper()} was put back to an older state, and the other operator knows it."
             warn(what, "`sedml log` shows when, and how many entries are proven to be what they were.")
-            before, excused = excuse, False  # one excuse goes all the way
+            before, excused, restored = excuse, False, True  # one excuse goes all the way
             continue
         with locked(folder):
             newest = seen(kit, server.name)
             if newest == stored:
                 if newest != checkpoint:
                     replace_private(folder / f"{server.name}.note", note)
-                return result
+                return result, restored
             # Another command with this kit was quicker: what it saw must fit as well.
             stored = before = newest
 
@@ -208,7 +214,9 @@ async def _excuse(kit: ClientKit, pair: Pair, server: Connection, before: Checkp
     over stays there, and one who missed an entry of the kind goes from one to the next.
     """
     other, keys = pair.s1 if server is pair.s0 else pair.s0, await _keys(kit, server)
-    _, since = check_note(keys, server.name, read_bytes(_folder(kit) / f"{server.name}.note").decode())
+    _, since = check_note(
+        keys, server.name, read_bytes(_folder(kit) / f"{server.name}.note").decode("utf-8", "replace")
+    )
     _, until = check_note(keys, server.name, note)
     return went_on(await read_log(kit, pair, other, excused=False), before, server.name, since, until)
 
@@ -236,14 +244,12 @@ async def read_log(
     onto: LogReading | None = None,
 ) -> LogReading:
     """Read all of a log, or what came since, and see that it is the one of its newest cosigned checkpoint."""
-    head, checkpoint, time = await newest_head(kit, pair, server, excused=excused)
+    head, checkpoint, time, _ = await newest_head(kit, pair, server, excused=excused)
     if checkpoint.size > _MOST:
-        raise LogError(
-            f"{server.name.upper()} says that its log has {checkpoint.size:,} entries, more than are read at a time.",
-            "A server that keeps to the published code gets there after some 16 million votes: ask its operator.",
-        )
+        raise _too_much(server, f"has {checkpoint.size:,} entries")
     tree, entries = (Tree(), list[Entry]()) if onto is None else (onto.tree, list(onto.entries))
     start, later, more = tree.size, 0, True
+    left = most = _MOST_OF_ITS_OWN if kit.role == "operator" else _MOST_BYTES
     while more:
         page = await server.get(f"/v1/log?start={start}", LogPage)
         for shown in page.entries:
@@ -254,6 +260,9 @@ async def read_log(
                 break
             tree.add(_leaf(kit, server.name, shown))
             if shown.entry or shown.opened is not None:
+                left -= len(shown.model_dump_json())
+                if left < 0:
+                    raise _too_much(server, f"has more than {most >> 20} MiB of entries that say something")
                 entries.append(Entry(shown.number, said(shown.entry) if shown.entry else {}, shown.opened))
         more = page.more and bool(page.entries) and start < checkpoint.size
         later = max(0, page.size - checkpoint.size)
@@ -265,6 +274,13 @@ async def read_log(
         )
     known = 0 if onto is None else onto.checkpoint.size
     return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree, known)
+
+
+def _too_much(server: Connection, what: str) -> LogError:
+    return LogError(
+        f"The log of {server.name.upper()} {what}, more than is read at a time.",
+        "A server that keeps to the published code gets there after some million votes: ask its operator.",
+    )
 
 
 def _signed(head: LogHead, other: Verifier) -> LogHead:

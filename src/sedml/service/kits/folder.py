@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from sedml.errors import InputError, KitError
+from sedml.errors import InputError, KitError, printable
 from sedml.files import replace_file
 
 if sys.platform != "win32":
@@ -79,7 +79,7 @@ def take(table: Mapping[str, Any], key: str, pattern: str, path: Path, form: str
 def finding(error: ValidationError) -> tuple[str, str]:
     """Where a document is wrong, and how; never what stands there, as it may be a secret in the wrong place."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return ".".join(map(str, first["loc"])) or "the document", first["msg"]
+    return printable(".".join(map(str, first["loc"]))) or "the document", first["msg"]
 
 
 def allow_only(table: Mapping[str, Any], known: set[str], path: Path) -> None:
