@@ -57,6 +57,16 @@ Note: TypeAlias = Annotated[str, Field(max_length=16_384)]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _in_a_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a text that would steer a terminal")
+    return text
+
+
+Line: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_in_a_line)]
+"""What somebody is shown as the other side has written it."""
+
+
 def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
@@ -90,7 +100,7 @@ class Roster(_Document):
     """The teachers whose two halves both arrived: how many, and a digest that names them."""
 
     teachers: int
-    digest: str
+    digest: Line
 
 
 class CohortStatus(_Document):
@@ -99,7 +109,7 @@ class CohortStatus(_Document):
     cohort: Name
     epsilon: float
     delta: float
-    unit: str
+    unit: Line
     """Whom that protects."""
     rho_limit: Annotated[float, Field(gt=0)]
     rho_spent: float
@@ -114,7 +124,7 @@ class OwnBudget(_Document):
     epsilon: float | None
     """What that cohort was promised."""
     delta: float | None
-    unit: str | None
+    unit: Line | None
     """Whom that protects."""
     used: float
     """Which part of that the jobs that counted this teacher may have used."""
@@ -173,7 +183,7 @@ class JobStatus(_Document):
     deleted: bool = False
     """Ballots and label shares are gone; only this record is left."""
     deleted_at: Moment | None = None
-    deleted_by: str | None = None
+    deleted_by: Line | None = None
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
     ballot: str | None = None
@@ -216,7 +226,7 @@ class ServerInfo(_Document):
     """Who the server is, who it takes the caller for, and its limits."""
 
     server: ServerName
-    version: str
+    version: Line
     api: int
     time: Moment
     account: Name
@@ -240,7 +250,7 @@ class Health(_Document):
 
     status: Literal["ok"] = "ok"
     server: ServerName
-    version: str
+    version: Line
     time: Moment
 
 
@@ -248,7 +258,7 @@ class About(_Document):
     """What code the server says it runs (`sedml.release`); it can say what it likes."""
 
     server: ServerName
-    version: str
+    version: Line
     release: Digest
     """Of every file of the package but the compiled kernel."""
     kernel: Digest | None
@@ -260,7 +270,7 @@ class Readiness(_Document):
     not count towards it."""
 
     ready: bool
-    checks: dict[str, str]
+    checks: dict[Line, Line]
 
 
 class Account(_Document):
