@@ -19,6 +19,7 @@ import pytest
 
 from sedml.errors import ServerError, UnreachableError
 from sedml.service.client import AsyncTeacher
+from sedml.service.client.checkup import examine
 from sedml.service.client.connection import connected
 from sedml.service.kits import ClientKit, ServerKit
 from sedml.service.messages import JobList
@@ -55,6 +56,27 @@ def test_a_list_that_makes_no_sense_takes_little_memory(kits, deployed, bomb):
             Parties(kits, False).teacher(1, "jobs")
 
     assert peak(ask) < 256 * MB
+
+
+STEERING = "\x1b]0;gotcha\x07\x1b[2J"
+TEXTS = {
+    "GET /v1/about": {"server": "s0", "version": STEERING, "release": "0" * 64, "kernel": None},
+    "GET /readyz": {"ready": True, "checks": {"uploads": STEERING}},
+    "GET /v1/server": {
+        **dict.fromkeys(("certificate_expires", "time", "peer_seen"), "2030-01-01T00:00:00Z"),
+        **{"server": "s0", "version": STEERING, "api": 5, "account": "teacher-001", "role": "teacher"},
+        **{"max_data_bytes": 1, "disk_free_bytes": 1},
+    },
+}
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_what_a_server_says_does_not_steer_the_terminal_of_who_looks_at_it(kits, deployed, path):
+    deployed.servers[0].fault(path, httpx2.Response(200, json=TEXTS[path]), times=100)
+    checks = anyio.run(examine, kits / "teacher-001")
+    told = "".join(text for check in checks for text in (check.what, check.found, check.do))
+    assert told.isprintable()
+    assert any("makes no sense" in check.found for check in checks) or "unknown code" in told
 
 
 def test_a_document_of_many_megabytes_is_not_read(kits, deployed):

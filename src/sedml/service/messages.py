@@ -23,6 +23,16 @@ Proof: TypeAlias = Annotated[list[Digest], FailFast(), Field(max_length=64)]
 Note: TypeAlias = Annotated[str, Field(max_length=16_384)]
 
 
+def _in_a_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a text that would steer a terminal")
+    return text
+
+
+Line: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_in_a_line)]
+"""What somebody is shown as the other side has written it."""
+
+
 def _in_utc(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
@@ -58,7 +68,7 @@ class Roster(Document):
     """The teachers whose two halves both arrived: how many, and a digest that names them."""
 
     teachers: int
-    digest: str
+    digest: Line
 
 
 class CohortStatus(Document):
@@ -67,7 +77,7 @@ class CohortStatus(Document):
     cohort: Name
     epsilon: float
     delta: float
-    unit: str
+    unit: Line
     """Whom that protects."""
     rho_limit: Annotated[float, Field(gt=0)]
     rho_spent: float
@@ -82,7 +92,7 @@ class OwnBudget(Document):
     epsilon: float | None
     """What that cohort was promised."""
     delta: float | None
-    unit: str | None
+    unit: Line | None
     """Whom that protects."""
     used: float
     """Which part of that the jobs that counted this teacher may have used."""
@@ -141,7 +151,7 @@ class JobStatus(Document):
     deleted: bool = False
     """Ballots and label shares are gone; only this record is left."""
     deleted_at: Moment | None = None
-    deleted_by: str | None = None
+    deleted_by: Line | None = None
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
     ballot: str | None = None

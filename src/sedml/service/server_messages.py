@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import FailFast
 
-from sedml.service.messages import Document, Moment, Role, ServerName
+from sedml.service.messages import Document, Line, Moment, Role, ServerName
 from sedml.service.terms import Digest, Name
 
 API_VERSION = 5
@@ -19,7 +19,7 @@ class ServerInfo(Document):
     """Who the server is, who it takes the caller for, and its limits."""
 
     server: ServerName
-    version: str
+    version: Line
     api: int
     time: Moment
     account: Name
@@ -43,7 +43,7 @@ class Health(Document):
 
     status: Literal["ok"] = "ok"
     server: ServerName
-    version: str
+    version: Line
     time: Moment
 
 
@@ -51,7 +51,7 @@ class About(Document):
     """What code the server says it runs (`sedml.release`); it can say what it likes."""
 
     server: ServerName
-    version: str
+    version: Line
     release: Digest
     """Of every file of the package but the compiled kernel."""
     kernel: Digest | None
@@ -63,7 +63,7 @@ class Readiness(Document):
     not count towards it."""
 
     ready: bool
-    checks: dict[str, str]
+    checks: dict[Line, Line]
 
 
 class Account(Document):
