@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, warn
 from sedml.files.headings import is_number, words
-from sedml.parts.part_files import open_records
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -41,6 +40,8 @@ def table_arrays(data: object, id_column: str | None, class_names: Sequence[str]
 
     `id_column` says which column has the ids; without it, the first one does if it is called like one (id, image_id).
     """
+    from sedml.parts.part_files import open_records  # not above: a vote only checks ids
+
     where = str(data) if isinstance(data, Path) else "the data"
     values, names = open_records(data, None).features(set())
     if len(values) == 0 or all(is_number(name) for name in names):
@@ -88,6 +89,8 @@ def doubt_ids(arrays: Mapping[str, _Array], where: object) -> None:
 
 def columns_of(path: Path, id_column: str | None) -> tuple[list[str], str | None]:
     """What the features of a table are called, and the column of the ids if it has one."""
+    from sedml.parts.part_files import open_records
+
     names = list(open_records(path, None).features(set())[1])
     ids = _ids(names, id_column, str(path))
     return names, None if ids is None else names.pop(ids)
