@@ -69,7 +69,7 @@ def test_what_a_reading_keeps_has_an_end(parties, deployed, kits, data_file, mon
     monkeypatch.setattr(log_reading, "_MOST_OF_ITS_OWN", 20_000)
     shown = invoke("log", "--kit", kits / name)
     assert shown.exit_code == 3
-    assert "of entries that say something, more than is read at a time" in " ".join(shown.output.split())
+    assert "of entries that say something, more than are read at a time" in " ".join(shown.output.split())
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"hello"])

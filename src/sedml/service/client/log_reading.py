@@ -278,7 +278,7 @@ async def read_log(
 
 def _too_much(server: Connection, what: str) -> LogError:
     return LogError(
-        f"The log of {server.name.upper()} {what}, more than is read at a time.",
+        f"The log of {server.name.upper()} {what}, more than are read at a time.",
         "A server that keeps to the published code gets there after some million votes: ask its operator.",
     )
 
