@@ -102,7 +102,7 @@ def test_a_list_without_an_end_is_left_when_it_gets_long(kits, deployed, monkeyp
         return httpx2.Response(200, content=json.dumps({"jobs": [job | {"id": secrets.token_hex(16)}], "more": True}))
 
     server.fault("GET /v1/jobs", page, times=50)
-    with pytest.raises(ServerError, match="without an end"):
+    with pytest.raises(ServerError, match="without end"):
         Parties(kits, False).teacher(1, "jobs")
     assert sum("/v1/jobs" in str(one) for one in server.seen) == 5
 

@@ -66,11 +66,11 @@ def log(
         if not re.fullmatch(r"\d{1,18}:[0-9a-f]{64}", accept_restored, re.ASCII):
             raise typer.BadParameter("is not SIZE:ROOT, as `sedml log` shows it.", param_hint="--accept-restored")
         operator, server = find_operator(known.folder)
-        head = operator.accept_restored(int(size), root)
+        accepted = operator.accept_restored(int(size), root)
         line = (
             f"{server.upper()} goes on cosigning the other server's log. This is on record in its own, for everybody."
         )
-        answer(as_json, {"server": server, "checkpoint": head.checkpoint}, line)
+        answer(as_json, {"server": server, "accepted": accepted.model_dump()}, line)
         return
     party: Any = (
         find_operator(known.folder)[0]

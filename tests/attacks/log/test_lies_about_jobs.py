@@ -188,7 +188,7 @@ def test_a_log_that_was_never_put_back_is_not_called_so(parties, deployed, kits,
     logged(deployed, 1, {"kind": "restored", "log": "s0", **heads(was=10**6, kept=0, now=5)})
     [told] = complaints(teacher(kits).log(), deployed._made.clock())
     assert told.startswith("S1 says that the log of S0 was put back when it had 1,000,000 entries")
-    assert told.endswith("That is doubtful: the log of S0 that was read here does not show it.")
+    assert "log of S0 that was read here does not show it" in told
 
 
 @pytest.mark.filterwarnings("ignore")

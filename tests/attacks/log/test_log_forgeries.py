@@ -124,7 +124,7 @@ def test_a_log_without_an_end_is_not_read(parties, deployed, kits, data_file, mo
         file.unlink()
     as_server(monkeypatch, public_log, "head", 1, lie)
     as_server(monkeypatch, public_log, "page", 1, page)
-    with pytest.raises(LogError, match="more than is read at a time"):
+    with pytest.raises(LogError, match="more than are read at a time"):
         teacher(kits).log()
     assert node.role == 1
 

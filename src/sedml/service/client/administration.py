@@ -13,7 +13,7 @@ from sedml.service.client.log_reading import LogReading, read_log
 from sedml.service.client.pair import Pair
 from sedml.service.client.views import JobName, JobView, check_id
 from sedml.service.kits import Access, ClientKit, confirm_token, new_token, save_token, token_hash
-from sedml.service.messages import JobStatus, LogHead, LogPage, RestoredLog, Role, ServerName
+from sedml.service.messages import JobStatus, LogPage, RestoredLog, Role, ServerName
 from sedml.service.server_messages import Account, AccountList, NewToken, ServerInfo
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ class AsyncOperator(AsyncClient):
             size = (await server.get(f"/v1/log?start={_END}", LogPage)).size
             return await server.get(f"/v1/log?start={max(0, size - last)}", LogPage)
 
-    async def accept_restored(self, size: int, root: str) -> LogHead:
+    async def accept_restored(self, size: int, root: str) -> RestoredLog:
         """Go on cosigning the other server's log, put back to this; once its operator has told what happened."""
         async with self.server() as server:
-            return await server.put("/v1/log/restored", LogHead, RestoredLog(size=size, root=root))
+            return await server.put("/v1/log/restored", RestoredLog, RestoredLog(size=size, root=root))
 
 
 async def rotate(kit: ClientKit, patience: float = PATIENCE) -> ClientKit:

@@ -70,9 +70,8 @@ def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) ->
             if all(_has(theirs, one["size"], bytes.fromhex(one["root"])) for one in there):
                 left[whose] = min(before, kept["size"])
             elif theirs.cosigned_at <= entry.what["at"]:
-                told += (
-                    f" The log of {whose.upper()} that was read here is from before that, as that server dates both."
-                )
+                told += f" The log of {whose.upper()} that was read here does not show it: it is from before that, "
+                told += f"or {reading.server.upper()} is wrong."
             else:
                 told += f" That is doubtful: the log of {whose.upper()} that was read here does not show it."
         found.append(told)

@@ -18,7 +18,7 @@ import structlog
 from sedml.errors import ConflictError, NotFoundError
 from sedml.service.log.merkle import EMPTY
 from sedml.service.log.notes import Checkpoint, parse
-from sedml.service.messages import LogHead, RestoredLog
+from sedml.service.messages import RestoredLog
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, now
@@ -73,7 +73,7 @@ def thinned(found: list[Head]) -> list[Head]:
 
 
 def cosign(
-    connection: sa.Connection, node: Node, checkpoint: Checkpoint, signed: str, certificate: str, grown: bool
+    connection: sa.Connection, node: Node, checkpoint: Checkpoint, signed: str, certificate: str, grown: bool = False
 ) -> tuple[int, bytes]:
     """Cosign a checkpoint that extends all earlier ones, and keep it; when, and the signature.
 
@@ -161,7 +161,7 @@ def alarm(connection: sa.Connection, node: Node, whose: str, what: str, shown: C
         public_log.write(connection, node, whose, public_log.ALARM, "log", what, {"kind": "alarm", "log": whose})
 
 
-def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
+def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> RestoredLog:
     """Go on from a log that the other server shows, which does not extend what it had shown: on record here."""
     require(caller, "operator")
     with node.store.write() as connection:
@@ -169,7 +169,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
         if conflict is None and (wanted.size, bytes.fromhex(wanted.root)) in heads(connection):
-            return public_log.head(node, 0)  # it was accepted, and the answer was lost
+            return wanted  # it was accepted, and the answer was lost
         if conflict is None or conflict[1] is None:
             raise NotFoundError(
                 f"The log of {node.kit.peer.upper()} extends what it has shown before.", "There is nothing to accept."
@@ -198,7 +198,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         # What is cosigned from now on is later than the entry, to the second: clients tell the two logs by that.
         log_rows.keep(connection, "last", str(time + 1))
     node.wake()
-    return public_log.head(node, 0)
+    return wanted
 
 
 def _keep_forks(connection: sa.Connection, notes: list[str]) -> None:

@@ -112,6 +112,6 @@ OPS = (
     Route("PUT", _OWN, put_own_limit, "server", "teachers", gives=OwnBudget, takes=OwnLimit, fails=(409,)),
     Route("GET", "/v1/log", get_log, "log", "any role", (_START,), LogPage),
     Route("GET", "/v1/log/checkpoint", get_checkpoint, "log", ANYBODY, (_SEEN,), LogHead, fails=(409,)),
-    Route("PUT", _RESTORED, accept_restored, "log", "operators", gives=LogHead, takes=RestoredLog, fails=(409,)),
+    Route("PUT", _RESTORED, accept_restored, "log", "operators", gives=RestoredLog, takes=RestoredLog, fails=(409,)),
 )
 """All routes about the server."""
