@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-__all__ = ["unpacked_size"]
-
 _ITSELF, _PACKED = 2, 3
 """Fields of a header: how many bytes the page has, and how many in the file."""
 _OF_VALUES = {0: 5, 3: 8}

@@ -26,8 +26,6 @@ from sedml.service.messages import ServerName
 from sedml.service.quantities import SECONDS
 from sedml.service.terms import Terms, job_cost
 
-__all__ = ["Evidence", "Section", "evidence"]
-
 _Rows: TypeAlias = Iterator[tuple[str, str]]
 _Readings: TypeAlias = Mapping[ServerName, LogReading]
 

@@ -30,19 +30,6 @@ from sedml.service.log.notes import Checkpoint, Verifier, parse
 from sedml.service.messages import JobProof, JobStatus, LogEntry, LogHead, LogLine, LogPage, ServerName
 from sedml.service.terms import Terms
 
-__all__ = [
-    "Entry",
-    "LogReading",
-    "check_note",
-    "check_proof",
-    "keys_of",
-    "newest_head",
-    "proven",
-    "read_log",
-    "seen",
-    "went_on",
-]
-
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 1.0

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 from sedml.service.log.merkle import leaf_hash
 
-__all__ = ["SALT", "commitment", "entry_hash", "entry_text"]
-
 SALT = 16
 """Bytes."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from sedml.errors import LogError
 
-__all__ = ["EMPTY", "MOST_HASHES", "Tree", "check_consistency", "check_inclusion", "leaf_hash"]
-
 EMPTY = hashlib.sha256(b"").digest()
 """The root of no leaves."""
 

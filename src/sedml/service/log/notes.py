@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from sedml.errors import LogError
 
-__all__ = ["Checkpoint", "Signer", "Verifier", "parse"]
-
 _SIGNED, _COSIGNED = b"\x01", b"\x04"
 _MOST = 16_384
 _DASH = "— "

@@ -25,20 +25,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import SCHEMA
 
-__all__ = [
-    "MOST_HEADS",
-    "NOTHING",
-    "Head",
-    "accept_restored",
-    "alarm",
-    "cosign",
-    "head_text",
-    "heads",
-    "refuse",
-    "refused",
-    "thinned",
-]
-
 Head = tuple[int, bytes]
 """Size and root."""
 

@@ -25,26 +25,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import jobs, log
 
-__all__ = [
-    "ALARM",
-    "DELETE",
-    "alarmed",
-    "alarms",
-    "check_cosigned",
-    "checkpoint_of",
-    "deletion",
-    "due",
-    "forks",
-    "head",
-    "page",
-    "peer_verifier",
-    "proofs",
-    "record",
-    "tree_of",
-    "write",
-    "write_all",
-]
-
 ALARM = "alarm"
 """The action of whoever was caught deviating from the protocol."""
 

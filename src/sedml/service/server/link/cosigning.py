@@ -35,8 +35,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import SCHEMA
 
-__all__ = ["cosign"]
-
 _HEAD, _SIGNATURE, _CERTIFICATE, _HASH = 40, 64, 2048, 32
 _HEADS = _HEAD * peer_log.MOST_HEADS
 _TRIES = 16
