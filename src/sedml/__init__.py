@@ -18,7 +18,7 @@ An organisation that casts several votes, each of a part of its data that has no
 The rooms, in the order they depend on each other: errors, extras, release, files, database; mpc (two-party
 computation), privacy (noise, accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), parts
 (an organisation's data in parts, and a model for each), service (a deployment: servers and their clients), learn
-(teachers and students), lab (what measures and compares), cli (the commands).
+(teachers and students), console (a page for whoever has a kit), lab (what measures and compares), cli (the commands).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ with (ROOT / "docs" / "accuracy.csv").open(encoding="utf-8", newline="") as file
 
 
 def percent(figure, digits):
-    return f"{float(figure):.{digits}f} %"
+    return f"{float(figure):.{digits}f}%"
 
 
 @pytest.mark.parametrize(("page", "digits"), [("README.md", 1), ("docs/explanation/learning.md", 2)])

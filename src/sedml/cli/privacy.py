@@ -94,7 +94,7 @@ def audit(
     except with probability delta. Two claims are tested: that for the requester
     and one operator together, who leaves out its noise, and that for the
     requester alone. A lower bound above a claim disproves it: exit code 3. A
-    bound below it proves nothing, but the same audit catches noise that is 15 %
+    bound below it proves nothing, but the same audit catches noise that is 15%
     too narrow, or half as wide, noise that is used twice, and a server that adds
     none: plant one with --fault to see it. With fewer runs, the bound is further
     off.

@@ -69,7 +69,7 @@ class Mechanism:
     The views: "collusion" is what the requester and S0 see together, with S0's noise left out: the claim holds whatever
     that noise is. "requester" is what the requester sees, with the noise of both.
 
-    The faults: "half-width" halves the sigma of all noise, "narrow" makes it 15 % smaller, "one-server" leaves out S1's
+    The faults: "half-width" halves the sigma of all noise, "narrow" makes it 15% smaller, "one-server" leaves out S1's
     noise, and "repeated" uses the noise of one sample for all of a job.
     """
 

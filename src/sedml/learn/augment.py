@@ -53,7 +53,7 @@ class Augmentation:
     """The largest size of each random change; 0 leaves it out."""
 
     rotation: float = 0.0  # degrees
-    scale: float = 0.0  # 0.1: from 10 % smaller to 10 % larger, on each axis on its own
+    scale: float = 0.0  # 0.1: from 10% smaller to 10% larger, on each axis on its own
     shear: float = 0.0  # tangent of the angle
     shift: float = 0.0  # share of the width
     elastic: float = 0.0  # share of the width by which the knots of a 5 x 5 grid move

@@ -114,7 +114,7 @@ def check_labels(labels: Any, samples: int, classes: int) -> NDArray[np.int64]: 
 
 
 class Descent:
-    """AdamW over parameters, whose rate rises linearly and then falls by half a cosine to 1 % of its peak."""
+    """AdamW over parameters, whose rate rises linearly and then falls by half a cosine to 1% of its peak."""
 
     def __init__(self, parameters: Parameters, config: Training, *, weight_decay: float, warmup: float) -> None:
         for parameter in parameters.values():

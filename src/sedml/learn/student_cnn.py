@@ -10,7 +10,7 @@ so labels per class that a small privacy budget buys:
 
 A student is the average of its *members*: networks that start apart, see different distortions, and each believe
 their own sure answers. (When they shared those, they agreed early, right or wrong: 12 of 20 students of three on MNIST
-were right on less than 98.3 % of the public images, against 4 of 20 single networks.) The members, and the students of
+were right on less than 98.3% of the public images, against 4 of 20 single networks.) The members, and the students of
 several seeds, train at once as one stacked model.
 """
 

@@ -2,7 +2,7 @@
 
 **What is maximised.** The expected number of right labels, with epsilon (`PrivacyReport.epsilon`, the claim, for each
 unit) within the budget and an expected share of right ones among the labels of at least `min_accuracy`. Of plans that
-come within about 1 % of it, the one that asks the fewest samples; the budget is not used up where that would bring
+come within about 1% of it, the one that asks the fewest samples; the budget is not used up where that would bring
 nothing. The threshold is above the votes of any one organisation: a consensus takes several.
 
 **What for.** "labels" wants many: nine of ten right. "student" wants clean ones, 97 of 100: a student that also learns

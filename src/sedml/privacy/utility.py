@@ -4,7 +4,7 @@
 sample every teacher is right with probability p, independently of the others, p ~ Beta(a, b) over the
 samples with a + b = 3 and the mean that is given; half of the wrong votes go to one rival class, the other
 half to all wrong classes evenly. (The votes published with PATE 2018 have means of 0.70 and 0.83, a + b of
-6.6 and 0.7, and 40 % and 70 % of the wrong votes on the largest wrong class.) A share of the votes may abstain; the
+6.6 and 0.7, and 40% and 70% of the wrong votes on the largest wrong class.) A share of the votes may abstain; the
 mean is then that of the votes cast.
 
 **Organisations and votes.** K organisations with m votes each have at most K m votes on a class. The model takes the

@@ -1,7 +1,7 @@
 """Votes to measure with: random, with a realistic share of samples on which the teachers agree.
 
 On each sample one class is right, and a teacher votes for it with a probability that itself varies from sample
-to sample (Beta(6, 2): three quarters on average, so that about four samples in five pass a threshold of 60 %);
+to sample (Beta(6, 2): three quarters on average, so that about four samples in five pass a threshold of 60%);
 the other votes are spread evenly. Only synthetic votes come from here, never anything secret.
 """
 

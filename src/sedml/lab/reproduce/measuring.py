@@ -18,7 +18,7 @@ _MANY = 20_000
 
 
 def standard_task(samples: int, classes: int, teachers: int, votes: VoteForm = "counts") -> Task:
-    """A job with the paper's threshold of 60 %."""
+    """A job with the paper's threshold of 60%."""
     threshold = threshold_count(published.THRESHOLD, teachers)
     return Task(classes, samples, teachers, threshold, _SIGMA, _SIGMA, votes)
 
