@@ -264,7 +264,7 @@ def test_many_labels_are_said_to_take_more():
     each = int(re.search(r"50 correct labels take .* 8 with about (\d+) votes each", caught.value.do)[1])
     found = plan_job(agreement_model(8, 10, 0.9, votes=each), epsilon=1.0, delta=DELTA, samples=1000, unit="patient")
     assert 45 <= found.chosen.right < 75
-    assert f"--unit patient --votes {each}" in caught.value.do
+    assert f"(unit patient, {each} votes)" in caught.value.do
 
 
 # ---- Organisations with several votes ---------------------------------------------------------------

@@ -183,7 +183,7 @@ def _lines(found: dict[ServerName, LogReading], last: int) -> list[Table | str]:
 def _checked(found: dict[ServerName, LogReading]) -> list[str]:
     lines = []
     for name, one in found.items():
-        later = f" {one.later} more wait to be cosigned." if one.later else ""
+        later = f" {one.later:,} more {'waits' if one.later == 1 else 'wait'} to be cosigned." if one.later else ""
         lines.append(
             f"{name.upper()}: all {one.checkpoint.size:,} entries are as it signed them. The other server cosigned "
             f"them, by its own clock at {_moment(one.cosigned_at)} UTC.{later}"

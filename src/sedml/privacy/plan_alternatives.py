@@ -113,7 +113,7 @@ def what_would_do(
         told += [f"{what} {', or '.join(found)}."] if found else []
     if several:
         more = "An organisation has several votes if it trains a model on each of several disjoint parts of its data"
-        whom = f"; epsilon then protects each patient or customer: --unit patient --votes {several}"
+        whom = f"; epsilon then protects each patient or customer (unit patient, {several} votes)"
         told.append(f"{more}{whom if unit.name == ORGANISATION else ''}.")
     return " ".join(told) or "Offer more samples, ask for a lower accuracy, or for better votes."
 

@@ -147,7 +147,7 @@ def test_what_waits_to_be_cosigned_is_not_called_missing(parties, deployed, kits
     deployed._made.greet()
     public_log.record(deployed.s1.node, "x", "y", "z", "w")
     [told] = differences(teacher(kits).log(), soon(days=1, minutes=9))
-    assert "in what S0 has cosigned of its log (1 more wait for that), and S0 has." in told
+    assert "in what S0 has cosigned of its log (1 more waits for that), and S0 has." in told
 
 
 def test_a_job_that_nobody_created_is_one_servers_word(parties, deployed, kits, data_file):

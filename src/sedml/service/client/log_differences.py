@@ -160,7 +160,8 @@ def _left_out(job: LoggedJob, mine: LogReading, theirs: LogReading, now: datetim
     who, other = mine.server.upper(), theirs.server.upper()
     where, until = "in its log", now.timestamp()
     if mine.later:  # it may be there, and not be cosigned yet; the other server may date what it cosigned a day ahead
-        where = f"in what {other} has cosigned of its log ({mine.later:,} more wait for that)"
+        wait = "waits" if mine.later == 1 else "wait"
+        where = f"in what {other} has cosigned of its log ({mine.later:,} more {wait} for that)"
         until = min(until, mine.cosigned_at - _DAY)
 
     def late(kind: str, seconds: float) -> bool:
