@@ -104,7 +104,7 @@ def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
     axes.invert_yaxis()
     axes.set_xlim(0, 112)
     axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel("right, per cent")
+    axes.set_xlabel("correct, %")
     return figure
 
 

@@ -67,7 +67,7 @@ def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
         [Text(cell, style="bold" if name == "student" else "") for cell in (name, f"{value:.1%}")]
         for name, value in _accuracies(outcome, public).items()
     ]
-    return table("How often each is right", ["who"], ["right"], rows)
+    return table("How often each is correct", ["who"], ["correct"], rows)
 
 
 def privacy_table(outcome: Outcome) -> Table:
@@ -149,7 +149,7 @@ def _accuracies(outcome: Outcome, public: bool) -> dict[str, float]:
 def _cards(outcome: Outcome, public: bool) -> list[_Card]:
     spent = outcome.privacy
     cards = [
-        _Card(f"{outcome.accuracies['student']:.1%}", "of the held-out samples, the student gets right", good=True),
+        _Card(f"{outcome.accuracies['student']:.1%}", "the student, on held-out samples", good=True),
         _Card(
             f"ε = {figure(spent.epsilon)}",
             f"for the whole job, even if the requester and one operator work together; {figure(spent.epsilon_apart)} "
@@ -158,7 +158,7 @@ def _cards(outcome: Outcome, public: bool) -> list[_Card]:
         ),
         _Card(
             f"{outcome.answered:,} of {outcome.task.samples:,}",
-            f"samples got a label; {outcome.accuracies['labels given']:.1%} of these labels are right",
+            f"samples got a label; {outcome.accuracies['labels given']:.1%} of these labels are correct",
         ),
     ]
     if not public:
@@ -173,7 +173,7 @@ def _parts(outcome: Outcome, public: bool) -> list[_Part]:
     top, answered = outcome.counts.max(axis=0), outcome.labels >= 0
     parts = [
         _Part(
-            "How often each is right",
+            "How often each is correct",
             "On samples held out for this; labels, on the samples asked about. The last student was told the truth "
             "about every public sample.",
             charts.inline(charts.accuracy_chart(_accuracies(outcome, public))),
