@@ -84,7 +84,7 @@ def test_words_are_read_a_few_at_a_time():
 
     def attempt() -> None:
         assert not as_votes(votes, 2, ("a", "b")).any()
-        with pytest.raises(PredictionsError, match=r"6,291,456 predictions are no class"):
+        with pytest.raises(PredictionsError, match=r"6,291,456 predictions are not classes"):
             as_votes(votes, 2, ("b", "c"))
 
     assert peak(attempt) < 128 * MB
