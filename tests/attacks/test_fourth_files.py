@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sedml.errors import FileFormatError
@@ -22,7 +23,7 @@ def small_limit(monkeypatch):
 
 def varint(number: int) -> bytes:
     """A number as the headers of a Parquet file have it."""
-    parts, left = [], number << 1
+    parts, left = [], number << 1 if number >= 0 else -2 * number - 1
     while left or not parts:
         parts.append(left & 0x7F)
         left >>= 7
@@ -117,3 +118,18 @@ def test_a_group_without_rows_is_no_damage(tmp_path):
         writer.write_table(some)
         writer.write_table(some.slice(0, 0))
     assert read_parquet(path).num_rows == 3
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_group_of_less_than_no_rows_makes_no_room_for_another_one(tmp_path, monkeypatch):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, many = tmp_path / "votes.parquet", BOMB // 8
+    some = pa.table({"label": np.zeros(many, np.int64)})
+    with parquet.ParquetWriter(path, some.schema, write_statistics=False) as writer:
+        writer.write_table(some, row_group_size=many)
+        writer.write_table(some.slice(1), row_group_size=many)
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[:start] + content[start:].replace(varint(many - 1), varint(1 - many)))
+    assert parquet.ParquetFile(path).metadata.row_group(1).num_rows == 1 - many
+    refused_unread(path, monkeypatch)
