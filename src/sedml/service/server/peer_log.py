@@ -17,7 +17,7 @@ import structlog
 
 from sedml.errors import ConflictError, NotFoundError
 from sedml.service.log.merkle import EMPTY
-from sedml.service.log.notes import Checkpoint, parse
+from sedml.service.log.notes import Checkpoint, Verifier, parse
 from sedml.service.messages import LogHead, RestoredLog
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
@@ -132,8 +132,10 @@ def refuse(
     Of a log that is proven to have merely grown since, the first one stays, for operators to talk about.
     """
     conflict, kept = (log_rows.kept(connection, name) for name in ("conflict", "proven"))
-    earlier = refused(connection)
-    if signed and earlier and kept and (grown or shown.head == earlier):
+    # One with another key cannot be accepted (`accept_restored`), so it does not stay in the place of one that can.
+    same = signed and conflict and conflict[1] and _key(node, signed) == _key(node, conflict)
+    earlier = refused(connection) if same else None
+    if earlier and kept and (grown or shown.head == earlier):
         # What was proven once stays so: the other server does not get to take it back before it is accepted.
         log_rows.keep(connection, "proven", head_text(max(min(proven, earlier), _head(kept[0]))))
     elif signed or conflict is None:  # without a signature it proves nothing against anybody, and takes no place
@@ -180,7 +182,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
                 f"The log that {node.kit.peer.upper()} shows has {shown.size:,} entries and another root.",
                 f"If its operator says the same: `sedml log --accept-restored {head_text(shown.head)}`.",
             )
-        verifiers = [public_log.peer_verifier(node, one[1]) for one in (before, conflict) if one and one[1]]
+        verifiers = [_key(node, one) for one in (before, conflict) if one and one[1]]
         if len(set(verifiers)) > 1:
             raise ConflictError(
                 f"The log that {node.kit.peer.upper()} shows is signed with another key.",
@@ -199,6 +201,11 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         log_rows.keep(connection, "last", str(time + 1))
     node.wake()
     return public_log.head(node, 0)
+
+
+def _key(node: Node, note: tuple[str, str | None]) -> Verifier:
+    """What a note that is kept was signed with."""
+    return public_log.peer_verifier(node, note[1] or "")
 
 
 def _keep_forks(connection: sa.Connection, notes: list[str]) -> None:
