@@ -191,7 +191,7 @@ def test_the_newest_of_two_backups_is_what_is_accepted(parties, deployed, kits, 
 
 
 def test_a_fork_is_kept_whatever_was_shown_before(parties, deployed, data_file, monkeypatch):
-    """Its own earlier checkpoints, which do fit, take all places but those for the newest."""
+    """Its own earlier checkpoints, which do fit, take no place: they were merely old."""
     made, honest = deployed._made, deployed.s0.node
     parties.create(data_file)
     grow(made, deployed.s1.node, 12)
@@ -201,8 +201,7 @@ def test_a_fork_is_kept_whatever_was_shown_before(parties, deployed, data_file, 
     shown(made, monkeypatch, bytes([9]) * 32)
     made.greet()
     forks = [parse(one)[0] for one in public_log.head(honest, 0).forks]
-    assert len(forks) == 8
-    assert bytes([9]) * 32 in {one.root for one in forks}
+    assert [one.root for one in forks] == [bytes([9]) * 32]
 
 
 @pytest.mark.parametrize("off", [0, 600])
