@@ -44,9 +44,11 @@ def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list
 
 
 def _few(told: Iterable[str]) -> list[str]:
-    """The first of them, and how many more there are: one server does not get to bury the rest."""
-    every = list(told)
-    return every if len(every) <= _MOST else [*every[:_MOST], f"There are {len(every) - _MOST:,} more of this kind."]
+    """The first and the last of them, and how many more there are: one server does not get to bury the rest."""
+    every, half = list(told), _MOST // 2
+    if len(every) <= _MOST:
+        return every
+    return [*every[:half], f"There are {len(every) - _MOST:,} more of this kind.", *every[-half:]]
 
 
 def _about(alarm: Entry) -> str:
