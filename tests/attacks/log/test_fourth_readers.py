@@ -24,10 +24,8 @@ def told(deployed, *entries):
 
 
 def charged(number, at):
-    job, cost = f"{number:032x}", {"unit": "organisation", "epsilon": 1.0, "delta": 1e-5, "rho": 0.1}
-    return [{"kind": "job", "job": job, "cohort": "x", "at": at}] + [
-        {"kind": "charge", "job": job, "cohort": "x", "at": at} | cost
-    ]
+    entry = {"kind": "charge", "job": f"{number:032x}", "cohort": "x", "at": at}
+    return entry | {"kind": "job"}, entry | {"unit": "organisation", "epsilon": 1.0, "delta": 1e-5, "rho": 0.1}
 
 
 def test_what_is_new_is_not_buried_under_what_was_told_before(parties, deployed, kits, data_file):

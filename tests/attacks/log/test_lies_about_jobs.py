@@ -253,7 +253,8 @@ def test_what_is_left_out_or_forged_is_told(parties, deployed, kits, data_file, 
 
 def test_who_has_promised_something_else_may_count_something_else(parties, deployed, kits, data_file, monkeypatch):
     with deployed.s0.node.store.write() as connection:
-        rules = {"kind": "settings", "budgets": {"teachers": {"epsilon": 1.0}}, "keep_labels": 0.0, "keep_inputs": 0.0}
+        promise = {"epsilon": 1.0, "delta": 1e-5, "unit": "organisation"}
+        rules = {"kind": "settings", "budgets": {"teachers": promise}, "keep_labels": 0.0, "keep_inputs": 0.0}
         public_log.write(connection, deployed.s0.node, "x", "x", "x", entry=rules)
     with monkeypatch.context() as patch:
         logging_otherwise(patch, 0, "charge", rho=0.5)

@@ -71,7 +71,7 @@ def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) ->
             there = [one for one in (kept, now) if one["size"] <= before]
             if all(_has(theirs, one["size"], bytes.fromhex(one["root"])) for one in there):
                 left[whose] = min(before, kept["size"])
-            elif theirs.cosigned_at <= entry.what["at"]:
+            elif theirs.cosigned_at <= entry.what["at"] and _is_part(theirs, was, kept):
                 told += (
                     f" The log of {whose.upper()} that was read here is from before that, as that server dates both."
                 )
@@ -79,6 +79,13 @@ def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) ->
                 told += f" That is doubtful: the log of {whose.upper()} that was read here does not show it."
         found.append(told)
     return found[::-1]
+
+
+def _is_part(reading: LogReading, was: dict[str, Any], kept: dict[str, Any]) -> bool:
+    """Whether a log that was read can be what another one was, of which this much was kept."""
+    size = reading.tree.size
+    heads = [(one["size"], bytes.fromhex(one["root"])) for one in (kept, was)]
+    return size <= was["size"] and all(one[0] > size or _has(reading, *one) for one in heads)
 
 
 def _has(reading: LogReading, size: int, root: bytes) -> bool:
