@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from sedml.errors import ConflictError, LogError
+from sedml.errors import ConflictError, LogError, NotFoundError
 from sedml.mpc.certificates import Authority
+from sedml.service.client import Operator
 from sedml.service.kits.log_key import LOG_CERTIFICATE, new_log_key, read_log_key
+from sedml.service.log.notes import Checkpoint
 from sedml.service.server import public_log
 from support.deployment import conflict_of
-from support.log_lies import accept_restored, put_back_one, size
+from support.log_lies import accept_restored, as_server, put_back_one, size
 from support.snapshots import keep
 
 
@@ -60,3 +62,24 @@ def test_who_puts_the_key_of_the_log_back_goes_on(parties, deployed, kits, data_
     made.greet()
     assert conflict_of(honest).size == 0, "there is none"
     assert size(node) >= kept
+
+
+def test_nothing_is_called_accepted_that_is_not_on_record(parties, deployed, kits, data_file, monkeypatch):
+    """S1 shows what it had before, and all of its log again by the time that the operator of S0 accepts the former."""
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    kept = size(node)
+    grow(made, node)
+
+    def old(real, node, connection):
+        return Checkpoint(real(node, connection).origin, kept, public_log.tree_of(node, connection).root(kept))
+
+    with monkeypatch.context() as patch:
+        as_server(patch, public_log, "checkpoint_of", 1, old)
+        with pytest.raises(LogError):
+            made.greet()
+    wanted = conflict_of(honest)
+    made.greet()
+    with pytest.raises(NotFoundError, match="extends what it has shown before"):
+        Operator(kits / "operator-s0").accept_restored(wanted.size, wanted.root)

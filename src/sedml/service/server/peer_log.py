@@ -23,7 +23,7 @@ from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
-from sedml.service.server.storage.tables import SCHEMA
+from sedml.service.server.storage.tables import SCHEMA, log
 
 __all__ = [
     "MOST_HEADS",
@@ -46,6 +46,7 @@ NOTHING: Head = (0, EMPTY)
 """What every log extends."""
 
 MOST_HEADS = 64
+_RESTORED = "restored"
 _FORKS = 4  # the first that are kept, and as many of the newest
 
 _FRESH = 600  # seconds for which a cosignature of the same checkpoint will do
@@ -170,7 +171,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         confirm(connection, caller)
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
-        if conflict is None and (wanted.size, bytes.fromhex(wanted.root)) in heads(connection):
+        if conflict is None and _accepted(connection) == wanted.model_dump():
             return public_log.head(node, 0)  # it was accepted, and the answer was lost
         if conflict is None or conflict[1] is None:
             raise NotFoundError(
@@ -192,8 +193,8 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         was, kept = known[0] if known else NOTHING, log_rows.kept(connection, "proven")
         proven = NOTHING if kept is None else _head(kept[0])
         told = {"log": node.kit.peer, "was": _plain(was), "kept": _plain(proven), "now": _plain(shown.head)}
-        entry = {"kind": "restored", "at": time} | told
-        public_log.write(connection, node, caller.name, "restored", node.kit.peer, entry=entry)
+        entry = {"kind": _RESTORED, "at": time} | told
+        public_log.write(connection, node, caller.name, _RESTORED, node.kit.peer, entry=entry)
         log_rows.keep(connection, "peer", *conflict)
         log_rows.keep(connection, "conflict", None)
         _keep_heads(connection, [shown.head, *(one for one in known if one[0] <= proven[0] and one != shown.head)])
@@ -201,6 +202,13 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         log_rows.keep(connection, "last", str(time + 1))
     node.wake()
     return public_log.head(node, 0)
+
+
+def _accepted(connection: sa.Connection) -> object:
+    """What is on record as accepted, last."""
+    query = sa.select(log.c.entry).where(log.c.action == _RESTORED).order_by(log.c.number.desc()).limit(1)
+    entry = connection.execute(query).scalar()
+    return None if entry is None else json.loads(entry)["now"]
 
 
 def _key(node: Node, note: tuple[str, str | None]) -> Verifier:
