@@ -7,6 +7,7 @@ import pytest
 
 from sedml.errors import LogError
 from sedml.service.client import log_reading
+from sedml.service.client.log_differences import LoggedJob
 from sedml.service.client.log_reading import read_log
 from sedml.service.client.log_summary import complaints
 from sedml.service.client.pair import paired
@@ -56,3 +57,13 @@ def test_who_reads_on_keeps_no_more_than_who_reads_once(parties, deployed, kits,
 
     told(deployed, *nonsense)
     anyio.run(twice)
+
+
+def test_what_has_given_labels_was_not_given_back():
+    """S0 says that labels were released, and later that nothing came of the job."""
+    cost = {"unit": "organisation", "epsilon": 1.0, "delta": 1e-5, "rho": 0.1, "at": 1}
+    end = {"s0": {"state": "failed", "charged": False, "at": 3}}
+    job = LoggedJob("0" * 32, found={"charge": {"s0": cost, "s1": cost}, "labels": {"s0": {"at": 2}}, "end": end})
+    assert job.charged == ["s0", "s1"]
+    del job.found["labels"]
+    assert job.charged == ["s1"]
