@@ -146,5 +146,5 @@ def test_clients_follow_the_pages_and_not_for_ever():
     assert list(anyio.run(listed, server)) == [first.id, second.id]
     assert server.asked == ["/v1/jobs?after=", f"/v1/jobs?after={first.id}"]
     for endless in (JobList(jobs=[first], more=True), JobList(jobs=[], more=True)):
-        with pytest.raises(ServerError, match="without an end"):
+        with pytest.raises(ServerError, match="without end"):
             anyio.run(listed, _Server(endless))
