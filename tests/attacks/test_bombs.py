@@ -266,7 +266,7 @@ def test_pages_of_a_parquet_file_say_as_much_as_an_honest_footer(rows, packing, 
         for number in range(file.num_row_groups):
             for one in (file.row_group(number).column(place) for place in range(3)):
                 start = one.data_page_offset if one.dictionary_page_offset is None else one.dictionary_page_offset
-                size = unpacked_size(stream, start, one.num_values)
+                size = unpacked_size(stream, start, one.num_values, one.total_compressed_size)
                 assert stream.tell() == start + one.total_compressed_size
                 assert 0 < size < one.total_uncompressed_size, "which counts the headers of pages too"
 

@@ -148,6 +148,24 @@ def test_an_organisation_that_enrols_many_times_at_once_gets_one_teacher(tmp_pat
         site.node.close()
 
 
+@pytest.mark.parametrize("database", DATABASES)
+def test_an_enrolment_that_is_sent_again_while_it_is_under_way_is_taken_once(tmp_path, request, database):
+    place = {} if database == "sqlite" else {"database": request.getfixturevalue("postgres").new("again")}
+    site = Site(ServerKit.load(shared_kits() / "s0"), {"data_dir": tmp_path, **place}, Clock())
+    site.start()
+    start = threading.Barrier(8)
+
+    def enrol(name: str) -> bool:
+        start.wait()
+        return accounts.enrol(site.node, OPERATOR, name, Enrolment(role="teacher", token_hash=token_hash(name)))[1]
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert [sum(pool.map(enrol, [name] * 8)) for name in ("anna", "bert", "cleo")] == [1] * 3
+    finally:
+        site.node.close()
+
+
 def test_nobody_fills_the_disk_with_tokens(node, enrolled, monkeypatch):
     monkeypatch.setattr(accounts, "_MOST_TOKENS", 3)
     enrolled("fred", "sedml_fred_0")

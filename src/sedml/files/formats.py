@@ -136,13 +136,22 @@ def read_parquet(path: Path) -> Any:  # noqa: ANN401
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     if any(group.column(number).num_values != group.num_rows for group in groups for number in range(len(columns))):
         raise ValueError
+    if any(group.num_rows < 0 for group in groups):  # which would make room for another one
+        raise ValueError
     # A value that is repeated takes next to nothing on disk: numbers are counted, texts are read but once each.
     numbers = sum(max(8, column.length or 0) * group.num_rows for group in groups for column in columns)
+    parts = [group.column(number) for group in groups for number in range(len(columns)) if group.num_rows]
+    if sum(part.total_compressed_size for part in parts) > path.stat().st_size:
+        raise ValueError
     with path.open("rb") as stream:
         pages = sum(
-            unpacked_size(stream, min(filter(None, (one.dictionary_page_offset, one.data_page_offset))), one.num_values)
-            for group in groups
-            for one in map(group.column, range(len(columns)))
+            unpacked_size(
+                stream,
+                min(filter(None, (one.dictionary_page_offset, one.data_page_offset))),
+                one.num_values,
+                one.total_compressed_size,
+            )
+            for one in parts
         )
     _check_room(path, numbers + pages)
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]

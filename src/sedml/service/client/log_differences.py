@@ -51,9 +51,10 @@ class LoggedJob:
 
     @property
     def charged(self) -> list[ServerName]:
-        """Which servers have charged it, in full; not those that say that nothing came of that."""
-        ends = self.found.get("end", {})
-        return [name for name in self.found.get("charge", {}) if ends.get(name, {}).get("charged", True)]
+        """Which servers have charged it, in full; not those that say that nothing came of that, and show no labels."""
+        ends, labels = self.found.get("end", {}), self.found.get("labels", {})
+        back = [name for name, end in ends.items() if name not in labels and not end["charged"]]
+        return [name for name in self.found.get("charge", {}) if name not in back]
 
     @property
     def outcome(self) -> str:

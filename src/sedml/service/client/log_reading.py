@@ -66,6 +66,8 @@ class LogReading:
     tree: Tree = field(repr=False)
     known: int = 0
     """How many of the entries were read before the other log was read to its end."""
+    left: int = 0
+    """How many more bytes of entries are read, if it is read on."""
 
     def public(self, *kinds: str) -> Iterator[Entry]:
         """Entries of these kinds."""
@@ -236,7 +238,8 @@ async def read_log(
         raise _too_much(server, f"has {checkpoint.size:,} entries")
     tree, entries = (Tree(), list[Entry]()) if onto is None else (onto.tree, list(onto.entries))
     start, later, more = tree.size, 0, True
-    left = most = _MOST_OF_ITS_OWN if kit.role == "operator" else _MOST_BYTES
+    most = _MOST_OF_ITS_OWN if kit.role == "operator" else _MOST_BYTES
+    left = most if onto is None else onto.left
     while more:
         page = await server.get(f"/v1/log?start={start}", LogPage)
         for shown in page.entries:
@@ -260,7 +263,7 @@ async def read_log(
             "One of them was changed or left out. Keep the store as it is, and tell both operators.",
         )
     known = 0 if onto is None else onto.checkpoint.size
-    return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree, known)
+    return LogReading(server.name, head.checkpoint, checkpoint, time, tuple(entries), later, head, tree, known, left)
 
 
 def _too_much(server: Connection, what: str) -> LogError:

@@ -44,9 +44,11 @@ def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list
 
 
 def _few(told: Iterable[str]) -> list[str]:
-    """The first of them, and how many more there are: one server does not get to bury the rest."""
-    every = list(told)
-    return every if len(every) <= _MOST else [*every[:_MOST], f"There are {len(every) - _MOST:,} more of this kind."]
+    """The first and the last of them, and how many more there are: one server does not get to bury the rest."""
+    every, half = list(told), _MOST // 2
+    if len(every) <= _MOST:
+        return every
+    return [*every[:half], f"There are {len(every) - _MOST:,} more of this kind.", *every[-half:]]
 
 
 def _about(alarm: Entry) -> str:
@@ -69,13 +71,20 @@ def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) ->
             there = [one for one in (kept, now) if one["size"] <= before]
             if all(_has(theirs, one["size"], bytes.fromhex(one["root"])) for one in there):
                 left[whose] = min(before, kept["size"])
-            elif theirs.cosigned_at <= entry.what["at"]:
+            elif theirs.cosigned_at <= entry.what["at"] and _is_part(theirs, was, kept):
                 told += f" The log of {whose.upper()} that was read here does not show it: it is from before that, "
                 told += f"or {reading.server.upper()} is wrong."
             else:
                 told += f" That is doubtful: the log of {whose.upper()} that was read here does not show it."
         found.append(told)
     return found[::-1]
+
+
+def _is_part(reading: LogReading, was: dict[str, Any], kept: dict[str, Any]) -> bool:
+    """Whether a log that was read can be what another one was, of which this much was kept."""
+    size = reading.tree.size
+    heads = [(one["size"], bytes.fromhex(one["root"])) for one in (kept, was)]
+    return size <= was["size"] and all(one[0] > size or _has(reading, *one) for one in heads)
 
 
 def _has(reading: LogReading, size: int, root: bytes) -> bool:

@@ -17,13 +17,13 @@ import structlog
 
 from sedml.errors import ConflictError, NotFoundError
 from sedml.service.log.merkle import EMPTY
-from sedml.service.log.notes import Checkpoint, parse
+from sedml.service.log.notes import Checkpoint, Verifier, parse
 from sedml.service.messages import RestoredLog
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
-from sedml.service.server.storage.tables import SCHEMA
+from sedml.service.server.storage.tables import SCHEMA, log
 
 Head = tuple[int, bytes]
 """Size and root."""
@@ -32,6 +32,7 @@ NOTHING: Head = (0, EMPTY)
 """What every log extends."""
 
 MOST_HEADS = 64
+_RESTORED = "restored"
 _FORKS = 4  # the first that are kept, and as many of the newest
 
 _FRESH = 600  # seconds for which a cosignature of the same checkpoint will do
@@ -118,8 +119,10 @@ def refuse(
     Of a log that is proven to have merely grown since, the first one stays, for operators to talk about.
     """
     conflict, kept = (log_rows.kept(connection, name) for name in ("conflict", "proven"))
-    earlier = refused(connection)
-    if signed and earlier and kept and (grown or shown.head == earlier):
+    # One with another key cannot be accepted (`accept_restored`), so it does not stay in the place of one that can.
+    same = signed and conflict and conflict[1] and _key(node, signed) == _key(node, conflict)
+    earlier = refused(connection) if same else None
+    if earlier and kept and (grown or shown.head == earlier):
         # What was proven once stays so: the other server does not get to take it back before it is accepted.
         log_rows.keep(connection, "proven", head_text(max(min(proven, earlier), _head(kept[0]))))
     elif signed or conflict is None:  # without a signature it proves nothing against anybody, and takes no place
@@ -154,7 +157,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> Restored
         confirm(connection, caller)
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
-        if conflict is None and (wanted.size, bytes.fromhex(wanted.root)) in heads(connection):
+        if conflict is None and _accepted(connection) == wanted.model_dump():
             return wanted  # it was accepted, and the answer was lost
         if conflict is None or conflict[1] is None:
             raise NotFoundError(
@@ -166,7 +169,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> Restored
                 f"The log that {node.kit.peer.upper()} shows has {shown.size:,} entries and another root.",
                 f"If its operator says the same: `sedml log --accept-restored {head_text(shown.head)}`.",
             )
-        verifiers = [public_log.peer_verifier(node, one[1]) for one in (before, conflict) if one and one[1]]
+        verifiers = [_key(node, one) for one in (before, conflict) if one and one[1]]
         if len(set(verifiers)) > 1:
             raise ConflictError(
                 f"The log that {node.kit.peer.upper()} shows is signed with another key.",
@@ -176,8 +179,8 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> Restored
         was, kept = known[0] if known else NOTHING, log_rows.kept(connection, "proven")
         proven = NOTHING if kept is None else _head(kept[0])
         told = {"log": node.kit.peer, "was": _plain(was), "kept": _plain(proven), "now": _plain(shown.head)}
-        entry = {"kind": "restored", "at": time} | told
-        public_log.write(connection, node, caller.name, "restored", node.kit.peer, entry=entry)
+        entry = {"kind": _RESTORED, "at": time} | told
+        public_log.write(connection, node, caller.name, _RESTORED, node.kit.peer, entry=entry)
         log_rows.keep(connection, "peer", *conflict)
         log_rows.keep(connection, "conflict", None)
         _keep_heads(connection, [shown.head, *(one for one in known if one[0] <= proven[0] and one != shown.head)])
@@ -185,6 +188,18 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> Restored
         log_rows.keep(connection, "last", str(time + 1))
     node.wake()
     return wanted
+
+
+def _accepted(connection: sa.Connection) -> object:
+    """What is on record as accepted, last."""
+    query = sa.select(log.c.entry).where(log.c.action == _RESTORED).order_by(log.c.number.desc()).limit(1)
+    entry = connection.execute(query).scalar()
+    return None if entry is None else json.loads(entry)["now"]
+
+
+def _key(node: Node, note: tuple[str, str | None]) -> Verifier:
+    """What a note that is kept was signed with."""
+    return public_log.peer_verifier(node, note[1] or "")
 
 
 def _keep_forks(connection: sa.Connection, notes: list[str]) -> None:

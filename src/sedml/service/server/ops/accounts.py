@@ -60,6 +60,8 @@ def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[
         raise ConflictError(f"{name} is what a server or a job is called.", "Enrol under another name.")
     with node.store.write() as connection:
         confirm(connection, caller)
+        # One enrols after the other, so that no two find that there is no such account, or no teacher of their clinic.
+        connection.execute(sa.select(SCHEMA.versions).with_for_update())
         row = _find(connection, name)
         organisation = enrolment.organisation or name
         wanted = enrolment.role, enrolment.token_hash, organisation
@@ -75,8 +77,6 @@ def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[
                 f"{name} was {a_role(str(row.role))} of {row.organisation}, and a name stays what it was.",
                 "Enrol it as that, or under another name.",
             )
-        # One enrols after the other, so that no two find that their organisation has no teacher.
-        connection.execute(sa.select(SCHEMA.versions).with_for_update())
         _check_unused(connection, name, enrolment.token_hash)
         if enrolment.role == "teacher":
             _check_only(connection, organisation, name)
