@@ -52,7 +52,7 @@ def test_who_reads_on_keeps_no_more_than_who_reads_once(parties, deployed, kits,
         async with paired(kit, 60) as pair:
             first = await read_log(kit, pair, pair.s1)
             await anyio.to_thread.run_sync(told, deployed, *nonsense)
-            with pytest.raises(LogError, match="more than is read at a time"):
+            with pytest.raises(LogError, match="more than are read at a time"):
                 await read_log(kit, pair, pair.s1, onto=first)
 
     told(deployed, *nonsense)
