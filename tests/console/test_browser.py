@@ -212,7 +212,7 @@ def vote_in(page: Page, file: Path) -> None:
     job = row.locator("code").inner_text()
     page.get_by_label("Job").fill("x")
     page.get_by_role("button", name="Look it up").click()
-    expect(page.get_by_label("Job")).to_have_accessible_description(re.compile("No job in this list begins so"))
+    expect(page.get_by_label("Job")).to_have_accessible_description(re.compile("No id in this list begins like this"))
     page.get_by_label("Job").fill(job[:10].upper())
     page.get_by_role("button", name="Look it up").click()
     expect(page.locator(".receipt")).to_contain_text("S1\non disk since", use_inner_text=True)

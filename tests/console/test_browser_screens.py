@@ -45,7 +45,7 @@ def test_a_job_is_what_the_form_says_whenever_create_is_clicked(live: Live, brow
         expect(page.locator(".headline")).to_contain_text("About")
         create = page.get_by_role("button", name="Create the job")
         create.click()
-        expect(page.get_by_role("alert").filter(has_text="No file of samples")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="You have not chosen a file of samples")).to_be_visible()
 
         page.get_by_label("The samples to be labelled").set_input_files(tmp_path / "scans.npy")
         at_hand = spinner(page, "Samples at hand")
