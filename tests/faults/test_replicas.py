@@ -98,6 +98,7 @@ def test_another_takes_the_place_of_whoever_drives_a_job_and_goes_on_with_it(liv
             assert not result.done()
             server.kill_leader()
         labels = result.result()
-    assert all(leader(server) != drove[server] for server in live.servers)
+    # A job may end without whoever was killed last; its lease runs out all the same.
+    until(lambda: all(leader(server) != drove[server] for server in live.servers), "others that drive")
     live.check_labels(terms, votes, labels)
     live.check_charged_once(terms)

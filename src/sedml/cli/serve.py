@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -90,8 +89,9 @@ def up(
 
     check_installed()  # or both children would end, each with the same complaint
     with ExitStack() as stack:
-        stop = threading.Event()
-        stack.enter_context(handling(lambda *_: stop.set(), "SIGINT", "SIGTERM", "SIGHUP"))
+        # No event: a signal that comes while one is waited for would wait for the lock that the wait has.
+        stops = list[int]()
+        stack.enter_context(handling(lambda number, _: stops.append(number), "SIGINT", "SIGTERM", "SIGHUP"))
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sedml-up-"))) / "kits"
         if not (folder / "s0").exists():
@@ -100,11 +100,12 @@ def up(
         servers = [kits.ServerKit.load(folder / name) for name in ("s0", "s1")]
         children = stack.enter_context(_children(servers))
         with plain_console(stderr=True).status("starting both servers"):
-            _wait_until_ready(servers, children, stop)
-        if not stop.is_set():
+            _wait_until_ready(servers, children, stops)
+        if not stops:
             show(*_advice(folder, lay_out(folder, votes), votes, servers))
-        while not stop.wait(_POLL):
+        while not stops:
             _check_alive(children)
+            time.sleep(_POLL)
     _check_ended_well(children)
 
 
@@ -167,9 +168,7 @@ def _children(kits: list[ServerKit]) -> Iterator[dict[str, subprocess.Popen[byte
             child.wait()
 
 
-def _wait_until_ready(
-    kits: list[ServerKit], children: dict[str, subprocess.Popen[bytes]], stop: threading.Event
-) -> None:
+def _wait_until_ready(kits: list[ServerKit], children: dict[str, subprocess.Popen[bytes]], stops: list[int]) -> None:
     import anyio
 
     deadline = time.monotonic() + _READY_WITHIN
@@ -178,7 +177,8 @@ def _wait_until_ready(
             _check_alive(children)
             if time.monotonic() > deadline:
                 raise ServerError(f"The server {kit.name} was not ready within {_READY_WITHIN:g} s ({reason}).", _SEE)
-            if stop.wait(_POLL):
+            time.sleep(_POLL)
+            if stops:
                 return
 
 
